@@ -1,4 +1,4 @@
-"""What setup.py would be: the README as a package index can show it. ``backend.py`` runs this file."""
+"""The README as a package index can show it, as a setup.py would make it. ``backend.py`` runs this file."""
 
 import re
 from pathlib import Path

@@ -184,8 +184,8 @@ def write_packed_causal_windows(
 ) -> None:
     """Write the key range of each token into windows int32 [2T], contiguous: ks at 2t, ke at 2t+1.
 
-    Inputs and meaning as in `write_causal_windows`. Does not synchronise or allocate, so a CUDA graph can
-    capture it.
+    Inputs, meaning, rule and errors as in `write_causal_windows`. Does not synchronise or allocate, so a CUDA
+    graph can capture it.
     """
     check_indices("token_to_request", token_to_request, None)
     check_tensor("windows", windows, (torch.int32,), (2 * token_to_request.numel(),), token_to_request.device)

@@ -21,8 +21,8 @@ def write_compact_topk_slots(
     """Write each token's slots into compact_slots [T * topk], valid ones first, and counts into num_valid.
 
     Inputs and errors as in `write_topk_to_slots`. Row t, compact_slots[t * topk : (t + 1) * topk], holds its
-    num_valid[t] slots that are not -1 in unspecified order, then -1; every element is written. Neither
-    synchronises nor allocates: it can be captured.
+    num_valid[t] slots that are not -1 in unspecified order, then -1; every element is written. Does not
+    synchronise or allocate, so a CUDA graph can capture it.
     Rule: vLLM triton_filter_and_convert_dcp_index, with context parallelism.
 
     >>> token_to_request = torch.tensor([0, 2, -1])

@@ -91,8 +91,8 @@ class MetadataCache:
 
         context_lens_cpu, query_lens_cpu [R] int32 or int64, in tokens: host copies, 0 for padding requests;
         they are read now and not kept. None for either misses and leaves nothing to hit. The others are those
-        of `write_sparse_schedule`, with T <= max_num_tokens; on a hit they are not read. Neither synchronises
-        nor allocates on the device.
+        of `write_sparse_schedule`, with T <= max_num_tokens; on a hit they are not read. Does not
+        synchronise, or allocate on the device.
         Raises ValueError for a wrong dtype, device, shape or stride, for host and device lengths that differ
         in number, and for too many tokens, before anything is written.
         """

@@ -158,8 +158,8 @@ def write_prefix_interleave(
     the cache and a row past new_rows are not read. Rows at or past cu_seqlens_k[-1] or capacity are
     untouched, and so is a row whose source does not exist.
     block_table may be None or have no columns only where max_context_len, a host number, is 0. host_seq_lens,
-    at most R host lengths, are checked against capacity; without them rows beyond it are dropped. Neither
-    synchronises nor allocates: it can be captured.
+    at most R host lengths, are checked against capacity; without them rows beyond it are dropped. Does not
+    synchronise or allocate, so a CUDA graph can capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: FastDeploy#7727; offsets past 2^31 are sglang#14224 and vllm#50427.
 

@@ -1,4 +1,4 @@
-"""What the original pull requests save in a decode step, both ways measured in one run. GPU only."""
+"""The time that the original pull requests save in a decode step, both ways measured in one run. GPU only."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the values of a record's fields are drawn from."""
+"""The ranges and tables from which the values of a record's fields are drawn."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields

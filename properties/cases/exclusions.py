@@ -156,7 +156,7 @@ _OF_OPTIONS |= {"head_dims", "latent_dims", "router_shapes"}
 """Promises of what a report shows among the options of a case: these are told first."""
 _WIDEST = Domain()
 MOST = frozenset({"block_size"})
-"""What a kernel that reads blocks sees."""
+"""Layout that every kernel that reads blocks sees."""
 
 
 def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = (), seen: Collection[str] = MOST) -> str:

@@ -1,4 +1,4 @@
-"""What one promise of a domain is: a check of its values, and a description of cases that go beyond it."""
+"""One promise of a domain: a check of its values, and a description of cases that go beyond it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

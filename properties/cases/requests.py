@@ -43,7 +43,7 @@ def draw_length(choices: Choices, low: int, high: int, tokens_per_block: int, *,
 
 
 class Limits(NamedTuple):
-    """What a domain promises of each request."""
+    """The limits that a domain promises for each request."""
 
     phases: tuple[Phase, ...]
     empty_requests: bool

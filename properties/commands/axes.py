@@ -1,4 +1,4 @@
-"""What an operation of one's own is made of: axes of outputs and inputs of oracles, shown on one step."""
+"""The parts of an operation of one's own: axes of outputs and inputs of oracles, shown on one step."""
 
 import reprlib
 

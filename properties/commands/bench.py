@@ -23,7 +23,7 @@ from cumae.properties.running.machine import measured
 
 Measured = Timing | Growth | Saving
 SECTIONS = {"timings": Timing, "growth": Growth, "savings": Saving}
-"""What each part of the JSON file lists."""
+"""The records of each part of the JSON file."""
 
 
 def bench(
@@ -31,7 +31,7 @@ def bench(
 ) -> int:
     """Time TARGET, or every shipped kernel, in CUDA graphs. Needs a GPU.
 
-    What was measured is printed and written, even if a later function is wrong or raises.
+    Prints and writes the times measured so far even if a later function is wrong or raises.
     """
     if picture is not None:
         require_file("--svg", picture)

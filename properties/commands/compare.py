@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cumae.oracle import Case
 from cumae.oracle.model.rules import require
 from cumae.properties.bench.comparison import CHECK, Compared, Ratio, first_difference, speed_ratio
 from cumae.properties.bench.generated import generated_cases
@@ -74,35 +75,47 @@ def compare(
         if file is not None:
             known = pair.old.operation.name, pair.old.dialect.name
             tried = iter([load_case(file, pair.candidate, *known).case])
-        done, stopped = Compared(), False
-        with telling("comparing") as tell, keeping_prints() as printed:
-
-            def progress(state: str) -> None:
-                printed.trim()
-                tell(state)
-
-            try:
-                first_difference(pair.old, pair.new, tried, chosen, progress, done)
-            except KeyboardInterrupt:
-                stopped = True
-            said = printed.lines()
+        done, said, is_complete = _compared(pair, tried, chosen)
         if done.difference is not None:
             _print_difference(pair, Failure(*done.difference, done.cases), failures, device, said)
-            return INTERRUPTED if stopped else 1
-        if stopped:
+            return 1 if is_complete else INTERRUPTED
+        if not is_complete:
             click.echo(f"interrupted: {counted(done.cases, 'case')} equal, every output bit for bit")
             return INTERRUPTED
         why = f": on {counted(done.raised, 'case')} both raise; {done.because}" if done.raised else ""
         require(done.cases > 0, "cases", cases, f"include one that both functions promise{why}")
-        too_large = f"; {counted(done.too_large, 'case')} too large for the interpreter"
-        raised = f"; {counted(done.raised, 'case')} left out, as both raise"
-        left = (too_large if done.too_large else "") + (raised if done.raised else "")
-        click.echo(f"equal: {counted(done.cases, 'case')}, every output bit for bit{left}")
+        click.echo(f"equal: {counted(done.cases, 'case')}, every output bit for bit{_left_out(done)}")
         if timed:
             with telling("timing both in alternating calls"):
                 ratio = speed_ratio(pair.old, pair.new, chosen)
             _print_speed(ratio, chosen)
     return 0
+
+
+def _compared(pair: Pair, cases: Iterator[Case], device: Device) -> tuple[Compared, tuple[str, ...], bool]:
+    """Compare until a difference or an interrupt.
+
+    Returns what was compared, the last lines that the functions printed, and whether it was not interrupted.
+    """
+    done, is_complete = Compared(), True
+    with telling("comparing") as tell, keeping_prints() as printed:
+
+        def progress(state: str) -> None:
+            printed.trim()
+            tell(state)
+
+        try:
+            first_difference(pair.old, pair.new, cases, device, progress, done)
+        except KeyboardInterrupt:
+            is_complete = False
+        return done, printed.lines(), is_complete
+
+
+def _left_out(done: Compared) -> str:
+    """Return in words which cases were not compared."""
+    too_large = f"; {counted(done.too_large, 'case')} too large for the interpreter"
+    raised = f"; {counted(done.raised, 'case')} left out, as both raise"
+    return (too_large if done.too_large else "") + (raised if done.raised else "")
 
 
 _HOW_MANY = {False: "be two functions, BASE and CANDIDATE", True: "be one function, compared with --base"}

@@ -14,7 +14,7 @@ from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.commands.values import parse_time
 from cumae.properties.engines.adapter import Adapter
 from cumae.properties.results.counting import counted
-from cumae.properties.running.device import prepare
+from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
 
 _SIZES = ("tokens in a request", "requests")
@@ -36,15 +36,44 @@ def engines(
     seconds = None if time_text is None else parse_time(time_text)
     where = prepare(device)
     roots = _roots(name, at)
-    from cumae.properties.engines.released import all_tried, engine_of
-
-    todo = [(engine, function) for engine in roots for function in engine_of(engine).adapters]
-    for function in only:
-        require_choice("--only", function, [known for _, known in todo])
-    todo = [(engine, function) for engine, function in todo if not only or function in only]
-    found: list[dict[str, Any]] = []
-    stopped = False
+    budget = Budget(examples=cases if seconds is None else None, seconds=seconds, seed=seed)
+    placed = _placed(roots, only)
     console = Console()
+    found = list[dict[str, Any]]()
+    is_complete = _try(placed, jobs, budget, where, found, console)
+    found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
+    if not is_complete:
+        console.print(f"interrupted: {len(found)} of {counted(len(placed), 'function')} tried")
+    console.print(_totals(found))
+    if file is not None:
+        releases = {engine: root.name for engine, root in roots.items()}
+        write_measured(file, releases=releases, functions=found)
+    if not is_complete:
+        return INTERRUPTED
+    return int(any(one["status"] not in ("agrees", "known") for one in found))
+
+
+def _placed(roots: dict[str, Path], only: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Return engine, function and root of all adapters, or of ``only`` these."""
+    from cumae.properties.engines.released import engine_of
+
+    placed = [(name, function, str(roots[name])) for name in roots for function in engine_of(name).adapters]
+    for function in only:
+        require_choice("--only", function, [known for _, known, _ in placed])
+    return [one for one in placed if not only or one[1] in only]
+
+
+def _try(
+    placed: list[tuple[str, str, str]],
+    jobs: int,
+    budget: Budget,
+    device: Device,
+    found: list[dict[str, Any]],
+    console: Console,
+) -> bool:
+    """Try the functions, print each result and add it to ``found``; return whether all were tried."""
+    from cumae.properties.engines.released import all_tried
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -52,29 +81,18 @@ def engines(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("functions", total=len(todo), status="")
-        budget = Budget(examples=cases if seconds is None else None, seconds=seconds, seed=seed)
-        placed = [(engine, function, str(roots[engine])) for engine, function in todo]
+        task = progress.add_task("functions", total=len(placed), status="")
         try:
-            for one in all_tried(placed, jobs, budget, where):
+            for one in all_tried(placed, jobs, budget, device):
                 found.append(one)
-                place = f"{len(found):>{len(str(len(todo)))}} of {len(todo)}"
+                place = f"{len(found):>{len(str(len(placed)))}} of {len(placed)}"
                 told = [f"{place}  {_line(one)}"] + ([one["report"]] if one["status"] != "agrees" else [])
                 for text in told:
                     progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
                 progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
         except KeyboardInterrupt:
-            stopped = True
-    found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
-    if stopped:
-        console.print(f"interrupted: {len(found)} of {counted(len(todo), 'function')} tried")
-    console.print(_totals(found))
-    if file is not None:
-        releases = {engine: root.name for engine, root in roots.items()}
-        write_measured(file, releases=releases, functions=found)
-    if stopped:
-        return INTERRUPTED
-    return int(any(one["status"] not in ("agrees", "known") for one in found))
+            return False
+    return True
 
 
 def _roots(name: str | None, at: Path | None) -> dict[str, Path]:

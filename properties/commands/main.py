@@ -79,7 +79,7 @@ def cli() -> None:
 
 
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""What click 8.2 and later raise to show the help of a command without arguments."""
+"""The error with which click 8.2 and later show the help of a command without arguments."""
 
 
 _MEANT = dict.fromkeys(("--budget", "--duration", "--for", "--seconds", "--timeout"), "--time")

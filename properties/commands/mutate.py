@@ -4,7 +4,7 @@ import json
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,53 +43,76 @@ def mutate(
     resume: bool,
 ) -> int:
     """Inject faults into TARGET, one at a time; without TARGET, into every shipped kernel."""
-    is_kept = file not in (None, STDOUT)
-    require(is_kept or not resume, "--resume", resume, "be left out without --json FILE")
+    require(file not in (None, STDOUT) or not resume, "--resume", resume, "be left out without --json FILE")
     how = How(prepare(device), limit, cases, checks or None)
     targets = _targets(target, operation, dialect, oracles=oracles)
     tasks = tasks_of(targets)
     console = Console()
-    outcomes, before = _known(tasks, file) if resume and file else ({}, 0.0)
-    left, stopped = [i for i in range(len(tasks)) if i not in outcomes], False
-    known = f", {len(outcomes)} of them known" if resume else ""
+    run = _Run(tasks, *(_known(tasks, file) if resume and file else ({}, 0.0)), jobs, file)
+    known = f", {len(run.outcomes)} of them known" if resume else ""
     console.print(f"{counted(len(tasks), 'mutant')} of {counted(len(targets), 'target')}{known}")
     if target is not None and (taken := taken_by(load_function(target))):
         console.print(f"not mutated, because it is taken: {', '.join(taken)}")
+    seconds, is_complete = _judge(run, how, console)
+    if not is_complete:
+        console.print(f"interrupted: {len(run.outcomes)} of {counted(len(tasks), 'mutant')} judged")
+    survivors = _print(tasks, run.outcomes, console)
+    console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
+    run.write(seconds)
+    if not is_complete:
+        return INTERRUPTED
+    return 1 if survivors else 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """The outcomes so far, by the number of their task. ``before``: process seconds of what it resumes."""
+
+    tasks: list[Task]
+    outcomes: dict[int, Outcome]
+    before: float
+    jobs: int
+    file: Path | None
+
+    def write(self, seconds: float) -> None:
+        """Write the outcomes after so many seconds, if a file is asked for."""
+        if self.file is not None:
+            _write(self.tasks, self.outcomes, self.before + seconds * self.jobs, self.file)
+
+    def told(self) -> str:
+        """Return how many are judged."""
+        return f"{len(self.outcomes)} of {len(self.tasks)} judged"
+
+
+def _judge(run: _Run, how: How, console: Console) -> tuple[float, bool]:
+    """Judge the mutants that are left; return the seconds that took, and whether all were judged."""
+    left = [i for i in range(len(run.tasks)) if i not in run.outcomes]
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         TextColumn("{task.completed}/{task.total}"),
     )
+    tell = log_lines("mutate", unless=console.is_terminal)
+    is_complete, kept_at = True, time.monotonic()
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         bar = progress.add_task("", total=None)
-        tell = log_lines("mutate", unless=console.is_terminal)
 
         def stage(name: str, size: int, done: int) -> None:
             progress.update(bar, description=name, total=size, completed=done)
-            tell(f"{len(outcomes)} of {len(tasks)} judged; {name}" + f", {done} of {size} done" * (done > 0))
+            tell(f"{run.told()}; {name}" + f", {done} of {size} done" * (done > 0))
 
-        kept_at = time.monotonic()
         try:
-            for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
-                outcomes[left[number]] = outcome
+            for number, outcome in judged([run.tasks[i] for i in left], how, run.jobs, stage) if left else ():
+                run.outcomes[left[number]] = outcome
                 progress.advance(bar)
-                tell(f"{len(outcomes)} of {len(tasks)} judged; {progress.tasks[0].description}")
-                if file is not None and is_kept and time.monotonic() > kept_at + KEPT_SECONDS:
+                tell(f"{run.told()}; {progress.tasks[0].description}")
+                if run.file not in (None, STDOUT) and time.monotonic() > kept_at + KEPT_SECONDS:
                     kept_at = time.monotonic()
                     with suppress(ValueError):  # the last write reports the error
-                        _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
+                        run.write(progress.tasks[0].elapsed or 0.0)
         except KeyboardInterrupt:
-            stopped = True
-        seconds = progress.tasks[0].elapsed or 0.0
-    if stopped:
-        console.print(f"interrupted: {len(outcomes)} of {counted(len(tasks), 'mutant')} judged")
-    survivors = _print(tasks, outcomes, console)
-    console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
-    if file is not None:
-        _write(tasks, outcomes, before + seconds * jobs, file)
-    if stopped:
-        return INTERRUPTED
-    return 1 if survivors else 0
+            is_complete = False
+        return progress.tasks[0].elapsed or 0.0, is_complete
 
 
 def _targets(target: str | None, operation: str | None, dialect: str, *, oracles: bool) -> list[Target]:

@@ -44,13 +44,7 @@ def replay(
                 status = max(status, _judge(file, dialect_of_dump(file, dialect), operation, failures))
                 continue
             saved = load_source(file, target, operation, dialect)
-            if saved.answer and target is None:
-                verdict = _judged_again(saved)
-            else:
-                # Isolate cases that ended their process, and findings of a sanitizer.
-                isolated = target is not None or saved.finding.ended if isolate is None else isolate
-                isolated = isolated or bool(saved.finding.sanitizer)
-                verdict = _replayed(saved, chosen, limit, isolated=isolated)
+            verdict = _run_again(saved, target, chosen, isolate, limit)
         except Contradiction as error:
             status = max(status, 1)
             click.echo(f"FAILED {file}: the inputs contradict each other\n    {error}\n{CONTRADICTION}")
@@ -76,6 +70,20 @@ def replay(
             click.echo(f"FAILED {shortened(file)}")
             click.echo(fitted_report(verdict, verbose=verbose))
     return status
+
+
+def _run_again(
+    saved: Saved, target: str | None, device: Device, isolate: bool | None, limit: float
+) -> Verdict:
+    """Return the verdict on a saved case; a dump without a target is judged, not run.
+
+    If ``isolate`` is None, a case is isolated if a target is given or if it ended its process. A finding of a
+    sanitizer always is.
+    """
+    if saved.answer and target is None:
+        return _judged_again(saved)
+    isolated = target is not None or saved.finding.ended if isolate is None else isolate
+    return _replayed(saved, device, limit, isolated=isolated or bool(saved.finding.sanitizer))
 
 
 def _with_promises_of(saved: Saved, failure: Failure) -> Failure:

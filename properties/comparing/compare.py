@@ -16,7 +16,7 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import Observation
 
 CAST = "if the engine casts what the function returns, the test has to cast it, too"
-"""What may be the matter with a wrong dtype."""
+"""A likely cause of a wrong dtype."""
 
 
 def wrong_values(

@@ -32,7 +32,7 @@ _INDEX = ("context_lens", "chunk_context_lens", "query_lens", "seq_lens", "prefi
 _WIDE_OF_MIXED = frozenset(
     {"context_lens", "context_lens_cpu", "previous_context_lens", "seq_lens", "prefix_lens", "row_index"}
 )
-"""What has 64 bits where widths are mixed; new tokens and block ids have 32."""
+"""Inputs of 64 bits where widths are mixed; new tokens and block ids have 32."""
 _INT32 = (
     "cu_seqlens_q",
     "cu_seqlens_k",

@@ -1,6 +1,6 @@
 """A dialect: an engine's names for kernel arguments, and how it holds them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from cumae.oracle import Case, GarbageKind, Inputs
 from cumae.oracle.model.rules import did_you_mean, require
-from cumae.properties.dialects.held import Held, Ints
+from cumae.properties.dialects.held import Held, Ints, ints
 from cumae.properties.dialects.output import Output
 
 
@@ -23,6 +23,16 @@ class Input:
     carries: tuple[str, ...] = ()
     alias: str = ""
     has_slots: bool = False
+
+
+def host_number(value: Callable[[Case], int], *carries: str) -> Input:
+    """Return an input that is a number of the case; it shows the features ``carries``."""
+    return Input(lambda inputs: value(inputs.case), carries)
+
+
+def held_ints(dtype: str, values: Callable[[Inputs], Sequence[Any]], *carries: str) -> Input:
+    """Return an input that is a tensor of integers; it shows the features ``carries``."""
+    return Input(lambda inputs: ints(values(inputs), dtype, inputs.case.layout.garbage), carries)
 
 
 @dataclass(frozen=True, slots=True)

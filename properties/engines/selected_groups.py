@@ -1,4 +1,4 @@
-"""What a token reads of groups: positions of those that it selects, and of those behind the last one."""
+"""The groups that a token reads: positions of those that it selects, and of those behind the last one."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -24,7 +24,7 @@ _FEATURES = ("window",)
 
 
 class Chunk(NamedTuple):
-    """What a launch gets: outputs and inputs of tokens, inputs of requests, numbers."""
+    """The arguments of a launch: outputs and inputs of tokens, inputs of requests, numbers."""
 
     combined_rows: Tensor
     combined_lens: Tensor

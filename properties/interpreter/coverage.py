@@ -24,7 +24,7 @@ class Outline(NamedTuple):
 
 @dataclass(slots=True)
 class _Seen:
-    """What one kernel was seen to do. ``truths``: TRUE, FALSE or both, of each condition."""
+    """The lines and conditions of one kernel that ran. ``truths``: TRUE, FALSE or both, of each condition."""
 
     truths: list[int]
     turns: list[int]
@@ -32,7 +32,7 @@ class _Seen:
 
 
 class Collected(dict[int, _Seen]):
-    """What each kernel was seen to do, by its number."""
+    """The lines and conditions that ran of each kernel, by its number."""
 
     def __missing__(self, kernel: int) -> _Seen:
         outline = _OUTLINES[kernel]

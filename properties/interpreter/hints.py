@@ -1,4 +1,4 @@
-"""What a kernel claims of offsets, by ``tl.multiple_of`` and ``tl.max_contiguous``, and what relies on it.
+"""Claims of a kernel about offsets, by ``tl.multiple_of`` and ``tl.max_contiguous``, and what relies on them.
 
 The compiler believes them, and lets each thread access several elements at once where they say that these lie
 in a row from an address that their size divides. A false claim does no harm where no access follows it: as of

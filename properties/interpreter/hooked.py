@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.properties.interpreter.accesses import with_data
+from cumae.properties.interpreter.memory_call import with_data
 from cumae.properties.interpreter.programs import Programs
 from cumae.properties.interpreter.region import spans_of
 from cumae.properties.interpreter.source_lines import source_line

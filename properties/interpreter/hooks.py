@@ -82,7 +82,7 @@ def keeping_hooks() -> Iterator[None]:
 
 
 class Kind(NamedTuple):
-    """What hooks do beside the usual: check arithmetic, let threads meet."""
+    """Work of hooks beside the usual: check arithmetic, let threads meet."""
 
     overflow: bool
     threads: bool

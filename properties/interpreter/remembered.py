@@ -1,4 +1,4 @@
-"""What the interpreter works out anew each time, remembered: dtypes, shapes, argument types, patched names.
+"""A memory of what the interpreter works out anew each time: dtypes, shapes, argument types, patched names.
 
 No answer changes by it, and small launches take a quarter less time.
 """

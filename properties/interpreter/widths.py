@@ -1,4 +1,4 @@
-"""What a launch makes of a kernel's arguments: annotated widths, and constants of those that are 1."""
+"""A kernel's arguments as a launch makes them: annotated widths, and constants of those that are 1."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterator

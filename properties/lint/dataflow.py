@@ -9,7 +9,7 @@ from cumae.properties.lint.types_of_results import listed_types, result_types
 _NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _RESULTS = re.compile(r"((?:%[\w.$-]+(?::\d+)?(?:, )?)+) = (.*)")
 LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
-"""What says of a line of the representation where its source stands."""
+"""The part of a line of the representation that says where its source stands."""
 _CARRIED = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+(?:#\d+)?)")
 _COUNTED = re.compile(r"(%[\w.$-]+) = (\S+) to (\S+) step (\S+)")
 _ENDINGS = ("scf.yield", "tt.reduce.return", "tt.scan.return")

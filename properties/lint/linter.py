@@ -58,9 +58,9 @@ def lint(
 ) -> Linted:
     """Return the flaws of the kernels that functions launch on their cases and on steps of many sizes.
 
-    Each function is a target, its binding and its cases. What a ``record`` knows is not compiled. No kernel
-    runs, so values that a function reads back from the device are poison. Raises ``ValueError`` for a
-    function that launches no kernel or an interpreted one.
+    Each function is a target, its binding and its cases. Kernels that a ``record`` knows are not compiled.
+    No kernel runs, so values that a function reads back from the device are poison. Raises ``ValueError``
+    for a function that launches no kernel or an interpreted one.
     """
     found = Linted()
     recorded: list[tuple[Domain, Case, list[Launch]]] = []

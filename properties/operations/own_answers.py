@@ -1,4 +1,4 @@
-"""What a user's definition of an operation returns: what cannot be compared is refused."""
+"""The answer of a user's definition of an operation: one that cannot be compared is refused."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -30,7 +30,7 @@ _PLAIN = (
     "function = {name!r}, must be a plain function, not a test by conforms_to: keep the function, and write "
     "`test = conforms_to(...)(function)` beside it"
 )
-"""What to write instead of a test of a test, or of a call of one."""
+"""The error of a test of a test, or of a call of one: it says what to write instead."""
 
 
 def conforms_to(

@@ -10,7 +10,7 @@ from _pytest._io import TerminalWriter
 from cumae.properties.results.fitted import COPIED, fitted, terminal_width
 
 REPORT = pytest.StashKey[dict[str, Any]]()
-"""What a failed item tells, as data that an xdist worker can send."""
+"""The report of a failed item, as data that an xdist worker can send."""
 ATTRIBUTE = "cumae_report"
 COLOURS: Mapping[str, Mapping[str, bool]] = {
     "title": {"bold": True},

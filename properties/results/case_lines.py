@@ -1,4 +1,4 @@
-"""What a report says of a case beside its drawing: inputs, layout, options, and promises against it."""
+"""The lines of a report about a case beside its drawing: inputs, layout, options, and promises against it."""
 
 import re
 from collections.abc import Iterator

@@ -34,7 +34,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class KernelCoverage:
-    """What ran of one kernel, or of a device function that a kernel calls.
+    """The lines that ran of one kernel, or of a device function that a kernel calls.
 
     ``line``: its first line, with decorators. ``lines``: the first line of each statement; none if the
     function never ran. ``arcs``: steps from statement to statement that were taken, by line; a
@@ -90,7 +90,7 @@ def _union(one: KernelCoverage, other: KernelCoverage) -> KernelCoverage:
 def not_asked(kernel: KernelCoverage) -> list[str]:
     """Return in words which lines never ran, which conditions never changed, which loops never repeated.
 
-    Nothing is said of a condition or loop on a line that never ran, or of a mask that was always None.
+    Conditions and loops on lines that never ran are left out, as are masks that were always None.
     """
     if not kernel.ran:
         return ["it never ran"]

@@ -1,4 +1,4 @@
-"""What a picture tells of a cell under the pointer: token, request, position and slot."""
+"""The text of a cell of a picture under the pointer: token, request, position and slot."""
 
 from cumae.oracle import Case, local_len, owns
 

@@ -75,17 +75,9 @@ def noting_launches() -> Iterator[Launches]:
     require_hooks()
     launches = Launches()
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
-    owners = (JITFunction, executor, *[builder] * 4)
-    names = (
-        "run",
-        "__call__",
-        "create_make_range",
-        "set_grid_dim",
-        "create_masked_load",
-        "create_masked_store",
-    )
-    originals = [getattr(owner, name) for owner, name in zip(owners, names, strict=True)]
-    run, execute, make_range, set_grid, load, store = originals
+    run, execute = JITFunction.run, executor.__call__
+    make_range, set_grid = builder.create_make_range, builder.set_grid_dim
+    load, store = builder.create_masked_load, builder.create_masked_store
 
     def noted_run(kernel: Any, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
         constants = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
@@ -123,11 +115,18 @@ def noting_launches() -> Iterator[Launches]:
         launches._access()
         return store(self, *arguments)
 
-    patched = noted_run, noted_execute, noted_range, noted_grid, noted_load, noted_store
-    for owner, name, patch in zip(owners, names, patched, strict=True):
-        setattr(owner, name, patch)
+    patches = (
+        (JITFunction, "run", run, noted_run),
+        (executor, "__call__", execute, noted_execute),
+        (builder, "create_make_range", make_range, noted_range),
+        (builder, "set_grid_dim", set_grid, noted_grid),
+        (builder, "create_masked_load", load, noted_load),
+        (builder, "create_masked_store", store, noted_store),
+    )
+    for owner, name, _, noted in patches:
+        setattr(owner, name, noted)
     try:
         yield launches
     finally:
-        for owner, name, original in zip(owners, names, originals, strict=True):
+        for owner, name, original, _ in patches:
             setattr(owner, name, original)

@@ -13,7 +13,7 @@ from cumae.properties.running.words import Words
 from cumae.properties.taking.stub import NotGiven
 
 _LACKING = "not supported in interpreter mode"
-"""What Triton's interpreter says of inline assembly and of functions of libraries."""
+"""The words of Triton's interpreter about inline assembly and of functions of libraries."""
 
 
 class IsATest(TypeError):
@@ -87,4 +87,4 @@ class Observation:
 
 
 Seen = Observation | KernelRaised
-"""What a call did: it answered, or raised."""
+"""The result of a call: it answered, or raised."""

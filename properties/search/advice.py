@@ -1,4 +1,4 @@
-"""What a report says of a failing case beside the difference: its inputs, and promises that leave it out."""
+"""The lines of a report beside the difference: inputs of the failing case, and promises that leave it out."""
 
 from dataclasses import dataclass, field, replace
 
@@ -28,7 +28,7 @@ class Advice:
 
     @property
     def seen(self) -> frozenset[str]:
-        """What the function sees, or may be made for: promises of other things do not help it."""
+        """Properties of a case that the function sees, or may be made for; no other promise helps it."""
         if self._seen is None:
             self._seen = seen_by(self.binding)
         return self._seen

@@ -1,4 +1,4 @@
-"""What a function prints while it is tested: only its last lines are kept."""
+"""The last lines that a function prints while it is tested."""
 
 import fcntl
 import os

@@ -1,10 +1,10 @@
 """Measured figures as Markdown, from the JSON files that the runs wrote."""
 
-from collections import Counter
 from statistics import median
 from typing import Any
 
 from cumae.properties.faults.known_bugs import ELSEWHERE
+from cumae.properties.selfcheck.fault_figures import mutants_lines, released_mutants_line
 from cumae.properties.selfcheck.times import (
     counters_lines,
     growth_lines,
@@ -52,6 +52,8 @@ def tables(results: Json) -> str:
         savings_lines(results["gpu-bench"]["savings"]),
         ["## Rates of fuzzing"],
         *(rates_lines(results[name]) for name in sorted(results) if name.startswith("gpu-rates")),
+        ["## Notes on the runs"],
+        notes_lines(results),
     )
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -109,21 +111,17 @@ def limits_line(limits: Json) -> str:
     found, tried = (sum(counts[i] for counts in kinds.values()) for i in (0, 1))
     of_kinds = ", ".join(f"{name} {of[0]} of {of[1]}" for name, of in kinds.items())
     said = f"{found} of {tried} found by a search of 200 cases: {of_kinds}"
-    return f"Functions that are wrong beyond a limit only (`ci/limits.py`, on a CPU{_note(limits)}): {said}."
+    return f"Functions that are wrong beyond a limit only (`ci/limits.py`, on a CPU): {said}."
 
 
 def alarms_line(on_gpu: Json, on_cpu: Json) -> str:
     """Return the line of the false positives on correct implementations."""
     tried = (
         f"{alarms['accusations']} in {alarms['cases']:,} cases of {len(alarms['implementations'])} correct "
-        f"implementations on {where} ({_checks_of(alarms)}{_note(alarms)})"
+        f"implementations on {where} ({_checks_of(alarms)})"
         for alarms, where in ((on_gpu, "the same GPU"), (on_cpu, "a CPU"))
     )
     return f"False alarms (`ci/false_alarms.py`): {', '.join(tried)}."
-
-
-def _note(run: Json) -> str:
-    return f"; {run['note']}" if run.get("note") else ""
 
 
 def _checks_of(alarms: Json) -> str:
@@ -150,26 +148,11 @@ def engines_line(runs: list[Json]) -> str:
         besides = f" and {known} more as known" if known else ""
         cases = sum(one["cases"] for one in found)
         counts = f"{agreed} of {len(found)}{besides} of {len(run['releases'])} engines"
-        said.append(f"{counts} on {where} with Triton {run['triton']}, {cases:,} cases{_note(run)}")
+        said.append(f"{counts} on {where} with Triton {run['triton']}, {cases:,} cases")
     newest = max(runs, key=lambda run: len(run["releases"]))
     releases = ", ".join(_release(file) for file in newest["releases"].values())
     what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
-    return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](../../FINDINGS.md)."
-
-
-def released_mutants_line(record: Json) -> str:
-    """Return the line of the faults planted in released kernels, and how many their adapters find."""
-    kernels = record["kernels"]
-    found, tried = (sum(one[name] for one in kernels) for name in ("found", "tried"))
-    most = sum(10 * one["found"] >= 8 * one["tried"] for one in kernels)
-    engines = len({one["engine"] for one in kernels})
-    what = f"the first ten of each of {len(kernels)} Triton kernels of {engines} engines"
-    said = f"{found} of {tried} found through adapters, on a CPU; in {most} kernels eight of ten or more"
-    where = "[cpu-engine-mutants.json](cpu-engine-mutants.json)"
-    return (
-        f"Faults planted in released kernels (`ci/engine_mutants.py`, {what}): {said}. "
-        f"Each of the others stands in {where} with its reason."
-    )
+    return f"{what}: {'. '.join(said)}. Disagreements stand in [FINDINGS.md](../../FINDINGS.md)."
 
 
 def repeated_line(run: Json) -> str:
@@ -185,7 +168,7 @@ def attention_line(run: Json) -> str:
     noticed = sum(bool(routes) for routes in run["planted"].values())
     worst, planted = run["worst_error_over_bound"], len(run["planted"])
     return (
-        f"Attention through the kernels (`ci/attention.py`, same GPU{_note(run)}): {run['rows']:,} rows of "
+        f"Attention through the kernels (`ci/attention.py`, same GPU): {run['rows']:,} rows of "
         f"{' and '.join(sizes)} cached tokens, {len(run['faults'])} wrong, error at most {worst:.0e} of the "
         f"bound; of faults planted in {planted} operations, one each, it noticed {noticed}."
     )
@@ -218,61 +201,22 @@ def router_lines(report: Json) -> list[str]:
 
 def tests_line(tests: Json) -> str:
     """Return the line of the tests on the GPU."""
-    said = (
-        f"{run['passed']:,} passed, {run['skipped']} skipped, {len(run['failed'])} failed "
-        f"(`{run['command']}`{_note(run)})"
-        for run in tests["runs"]
-    )
-    return f"Tests on the same GPU: {'; then '.join(said)}."
+    passed, skipped = (sum(run[name] for run in tests["runs"]) for name in ("passed", "skipped"))
+    failed = sum(len(run["failed"]) for run in tests["runs"])
+    said = f"{passed:,} passed, {skipped} skipped, {failed} failed"
+    return f"Tests on the same GPU (commands in [gpu-tests.json](gpu-tests.json)): {said}."
 
 
-def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
-    """Return the tables of the mutants of each operation's kernels and oracle, with their outcomes."""
-    runs = kernels["kernels"]
-    survivors: dict[str, Counter[str]] = {}  # by reason: functions, and how many each has
-    for mutant in (mutant for run in runs for mutant in run["survivors"]):
-        place = f"`{mutant['module'].rpartition('.')[2]}.{mutant['function']}`"
-        survivors.setdefault(mutant["message"], Counter())[place] += 1
-    earlier = ", ".join(f"`{name}`" for name in kernels.get("earlier", ()))
-    earlier = f"; as they were before a change: {earlier}" if earlier else ""
-    captured = sum(run["killed_by"].get("replays_in_graph", 0) for run in runs)
-    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors: "
-    told += "; ".join(f"{why}: {_places(places)}" for why, places in survivors.items()) or "none"
-    return [
-        f"Faults injected into kernels, one at a time (`cumae mutate`, on a CPU{_note(kernels)}{earlier}):",
-        "",
-        *_mutants_table("kernels of", runs),
-        "",
-        f"{told}.",
-        "",
-        "Into oracles (`cumae mutate --oracles`), noticed by their worked examples, fixtures and simulation:",
-        "",
-        *_mutants_table("oracle of", oracles["kernels"]),
-        "",
-        _minutes(oracles["kernels"]),
-    ]
-
-
-def _places(counts: Counter[str]) -> str:
-    return ", ".join(f"{place} ({count} times)" if count > 1 else place for place, count in counts.items())
-
-
-def _mutants_table(first: str, runs: list[Json]) -> list[str]:
-    statuses = ("killed", "equivalent", "equal on the small domain", "survived")
-    lines = [
-        f"| {first} | mutants | judged | killed | same TTIR | equal on the small domain | survived |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for run in runs:
-        cells = " | ".join(str(run.get(status, 0)) for status in statuses)
-        lines.append(f"| `{run['operation']}` | {run['mutants']} | {run['judged']} | {cells} |")
-    total = [sum(run.get(key, 0) for run in runs) for key in ("mutants", "judged", *statuses)]
-    return [*lines, f"| all | {' | '.join(map(str, total))} |"]
-
-
-def _minutes(runs: list[Json]) -> str:
-    minutes = sum(run["process_seconds"] for run in runs) / 60
-    return f"Together {minutes:.0f} minutes of processes, on busy machines."
+def notes_lines(results: Json) -> list[str]:
+    """Return how runs were put together, for each file that says so beside its figures."""
+    lines = []
+    for name, content in sorted(results.items()):
+        if name.startswith(("gpu-bench-", "gpu-rates")):  # their notes stand at their tables
+            continue
+        runs = content["runs"] if name == "gpu-tests" else ()
+        if notes := [run["note"] for run in (content, *runs) if "note" in run]:
+            lines.append(f"- [{name}.json]({name}.json): {'; '.join(notes)}.")
+    return lines
 
 
 def _name(target: str) -> str:

@@ -94,9 +94,10 @@ def savings_lines(savings: list[Json]) -> list[str]:
 def rates_lines(run: Json) -> list[str]:
     """Return the table of cases a second, with those of an earlier version where they were measured."""
     versions = [run[name] for name in ("before", "now") if name in run]
+    note = f"; {run['note']}" if "note" in run else ""
     lines = [
         f"Cases a second of `{run['kernel'].partition(':')[2]}` on one {run['device']} (`{run['command']}`"
-        f"{run['note']}): what the generators draw, what the kernel is called, and what a search tries "
+        f"{note}): what the generators draw, what the kernel is called, and what a search tries "
         "without first cases, tour and traces. In brackets the share of what the generator alone draws, and "
         "where the time went: generating, kernel, oracle, all else:",
         "",

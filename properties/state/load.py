@@ -8,7 +8,7 @@ GROWING = 3
 
 
 class Load:
-    """What each row asks for: often as much as before, and for some steps nothing.
+    """The tokens that each row asks for: often as many as before, and in some steps none.
 
     ``wishes``: the tokens that each row asks for in this step.
     """

@@ -10,7 +10,7 @@ from functools import partial
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.served import sharing
 
@@ -56,7 +56,7 @@ def one_apart(step: int, window: int, ladder: Ladder, count: int) -> Case | None
 
 def a_last_token(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, and behind them the last token of a long prompt."""
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 90, 1) for b in range(count)]
+    lens = uneven_decodes(count, 20, spread=90)
     return ladder.unlimited.step([*lens, ("prefill", DEEP, 1)], seed=count, padding=(0, 0))
 
 

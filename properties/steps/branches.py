@@ -8,7 +8,7 @@ from itertools import islice
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, having_blocks
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.served import sharing
 
@@ -29,7 +29,7 @@ def tree_of_prompts(ways: Sequence[int], ladder: Ladder, count: int) -> Case | N
     """
     plain = ladder.without("world", "window", "missing_blocks")
     size = plain.usual_block
-    lens: list[Lens] = [("decode", (len(ways) + 1) * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    lens = uneven_decodes(count, (len(ways) + 1) * size + 1, spread=size)
     case = plain.step(lens, seed=count, padding=(0, 0))
     if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) <= len(ways):
         return None
@@ -68,7 +68,7 @@ def some_share(pages: int, depth_of: Callable[[int], int], ladder: Ladder, count
     """
     plain = ladder.without("world", "window", "missing_blocks")
     size = plain.usual_block
-    lens: list[Lens] = [("decode", pages * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    lens = uneven_decodes(count, pages * size + 1, spread=size)
     case = plain.step(lens, seed=count, padding=(0, 0))
     return None if case is None else sharing(case, depth_of)
 
@@ -78,7 +78,7 @@ def missing_behind_shared(ladder: Ladder, count: int) -> Case | None:
     plain = ladder.without("world", "window")
     plain = plain.having("topk", 64) or plain
     size = plain.usual_block
-    lens: list[Lens] = [("decode", 4 * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    lens = uneven_decodes(count, 4 * size + 1, spread=size)
     case = plain.step(lens, seed=count, padding=(0, 0)) if ladder.misses_blocks else None
     if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) < 5:
         return None
@@ -96,7 +96,7 @@ def behind_freed_pages(ladder: Ladder, count: int) -> Case | None:
     plain = ladder.without("world")
     plain = plain.having("window", WINDOW) or plain
     size = plain.usual_block
-    lens: list[Lens] = [("decode", (FREED + 1) * size + WINDOW + mixed(b) % 90, 1) for b in range(count)]
+    lens = uneven_decodes(count, (FREED + 1) * size + WINDOW, spread=90)
     lens += [("prefill", context_len + 1, 300) for _, context_len, _ in lens[:2]]
     case = plain.step(lens, seed=count, padding=(0, 0)) if ladder.misses_blocks else None
     if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) <= FREED:

@@ -6,7 +6,7 @@ from functools import partial
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.drafted_steps import (
     a_draft_fewer,
     alike_in_tokens,
@@ -46,14 +46,14 @@ def across_windows(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` prompts that are longer than a window of 512 keys, between decodes."""
     if (limited := ladder.having("window", WINDOW)) is None:
         return None
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(9)]
+    lens = uneven_decodes(9, 65, spread=900)
     lens[3:3] = [("prefill", 100 * (b % 2), 600 + 70 * b) for b in range(count)]
     return limited.step(lens, seed=count, padding=(0, 0))
 
 
 def deep_and_a_chunk(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes behind 4,096 tokens or more, and two chunks behind 2,048."""
-    lens: list[Lens] = [("decode", DEEP + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, DEEP, spread=900)
     lens += [("prefill", 2_050, 600), ("prefill", 2_600, 520)]
     return in_large_pages(ladder, lens, count)
 
@@ -75,20 +75,20 @@ def deep_under(option: str, value: int, ladder: Ladder, count: int) -> Case | No
     having = ladder.having(option, value)
     if having is None:
         return None
-    lens: list[Lens] = [("decode", 8_200 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 8_200, spread=900)
     return in_large_pages(having, lens, count)
 
 
 def one_beyond(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes with context, one of which is behind more than 2^17 tokens."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=900)
     lens[count // 2] = ("decode", 140_003, 1)
     return in_large_pages(ladder.unlimited, lens, count)
 
 
 def prompt_among_many(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes with context, and a prompt of 2,048 tokens or more among them."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 200, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=200)
     lens.insert(count // 2, ("prefill", 0, 2_055))
     return ladder.step(lens, seed=count, padding=(0, 0))
 
@@ -102,7 +102,7 @@ def in_falling_rows(window: int, ladder: Ladder, count: int) -> Case | None:
     if limited is None:
         return None
     for seed in range(8):
-        lens: list[Lens] = [("decode", 20 + mixed(b) % (90 + 2 * window), 1) for b in range(count)]
+        lens = uneven_decodes(count, 20, spread=90 + 2 * window)
         case = limited.step(lens, seed=seed, padding=(0, 0))
         rows = None if case is None else case.layout.row_index
         if case is not None and rows is not None and min(rows, default=-1) >= 0:

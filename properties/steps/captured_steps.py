@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import mixed
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import uneven_decodes
 from cumae.properties.steps.deep_heads import LLAMA, prefill
 from cumae.properties.steps.ladder import Ladder
 
@@ -45,7 +44,7 @@ def prefill_in_rows(row_format: str, ladder: Ladder, count: int) -> Case | None:
 
 
 def _decodes(ladder: Ladder, count: int, cached: int) -> Case | None:
-    lens: list[Lens] = [("decode", cached + mixed(b) % 40, 1) for b in range(count)]
+    lens = uneven_decodes(count, cached, spread=40)
     return ladder.step(lens, seed=count, padding=(0, 0))
 
 

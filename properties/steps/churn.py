@@ -10,7 +10,7 @@ from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, permuted
 from cumae.properties.cases.reducer import valid
 from cumae.properties.steps.alike import traced
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 RUNNING, ARRIVING, LONGEST = 68, 4, 50
@@ -84,7 +84,7 @@ def past_windows(window: int, ladder: Ladder) -> Trace | None:
 
 def behind_a_prompt(telling: Ladder, length: int) -> Trace | None:
     """Return a step of decodes before and behind one of a long prompt, which fills more of each buffer."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(19)]
+    lens = uneven_decodes(19, 65, spread=300)
     decodes = telling.step(lens, seed=19, padding=(0, 0))
     return traced([decodes, telling.step([("prefill", 3, length)], seed=1, padding=(0, 0)), decodes])
 

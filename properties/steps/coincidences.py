@@ -5,10 +5,9 @@ from functools import partial
 from typing import Any
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.crowds import Lens
 from cumae.properties.steps.ladder import Ladder
-from cumae.properties.steps.served import with_drafts
+from cumae.properties.steps.served import drafted_decodes
 
 PADDED = 63
 """Padded requests of a captured graph in which one request is live."""
@@ -35,7 +34,7 @@ def in_whole_chunks(absolute: bool, ladder: Ladder, count: int) -> Case | None:
 def in_whole_tiles(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that verify three drafts each, which sample four rows each."""
     verifying = ladder.having("max_drafts", 3) or ladder
-    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
+    lens = drafted_decodes(count, 65, spread=100, tokens=4)
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 

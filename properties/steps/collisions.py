@@ -7,7 +7,7 @@ from typing import TypeVar
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.alike import FAR, telling_of, traced
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ OTHER_DECODES: Mapping[str, Mapping[int, int]] = {
     "the last eight bits": {1: 29 + 256},
     "the digits one after the other": {10: 173, 11: 1},
 }
-"""What stays the same, and the lengths that change."""
+"""By the quantity that stays the same: the lengths that change."""
 PROMPT: Lens = ("prefill", 9, 3)
 AMONG = (9, 6, 5, 3, 1)
 """Places of prompts among the decodes, so that one stands between most that change together."""
@@ -126,7 +126,7 @@ def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
     alike = ((7, 1), (9, 1))
     turns = (usual, ((7, 2), (9, 1)), usual, ((9, 1), (7, 2)), usual, usual[::-1], usual, alike, alike[::-1])
     for first, second in turns:
-        lens: list[Lens] = [("decode", 1 + mixed(b) % 30, 1) for b in range(count)]
+        lens = uneven_decodes(count, 1, spread=30)
         lens[at : at + 2] = [("decode", *first), ("decode", *second)]
         steps.append(telling.step(lens, seed=count, padding=(0, 0)))
     return traced(steps)

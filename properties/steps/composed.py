@@ -51,7 +51,7 @@ FAR = 9_001
 FULL, MOST_CACHED, MOST_NEW = 261, 300_000, 4_800
 """Cached and new tokens of a step that may have so many requests; fewer in one that may have fewer."""
 IDLE: Sequence[Lens | None] = (*(None,) * 6, ("decode", 1_088, 0), ("prefill", 0, 0))
-"""What stands among the others without a new token."""
+"""Requests without a new token among the others, None for no request."""
 MOST_DRAFTED = 8
 """New tokens of a request with any number of drafts."""
 BUDGETS = (1, 1, 64, 512, 2_048)

@@ -46,6 +46,15 @@ def with_lulls(length: int) -> Iterator[Lens]:
     yield from short(7)
 
 
+def uneven_decodes(count: int, least: int, *, spread: int, tokens: int = 1) -> list[Lens]:
+    """Return decodes of ``tokens`` new tokens, their contexts scattered over [least, least + spread).
+
+    >>> uneven_decodes(3, 65, spread=900)
+    [('decode', 415, 1), ('decode', 944, 1), ('decode', 199, 1)]
+    """
+    return [("decode", least + mixed(b) % spread, tokens) for b in range(count)]
+
+
 def drafting(count: int, each: int) -> Iterator[Lens]:
     """Yield decodes of ``each`` tokens, or a few less; the first of them is shorter."""
     for b in range(count):

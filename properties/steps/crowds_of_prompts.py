@@ -8,12 +8,11 @@ from typing import Any
 
 from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.busy_steps import in_large_pages
 from cumae.properties.steps.crowds import Lens
 from cumae.properties.steps.engine_steps import SELECTIONS
 from cumae.properties.steps.ladder import Ladder
-from cumae.properties.steps.served import with_drafts
+from cumae.properties.steps.served import drafted_decodes
 
 DEEP = 2_050
 """Cached tokens of decodes that see more keys than are selected."""
@@ -22,7 +21,7 @@ WORKERS = 148
 
 
 def _decodes(count: int, cached: int = 65, each: int = 1) -> list[Lens]:
-    return [("decode", with_drafts(cached + mixed(b) % 900, each), each) for b in range(count)]
+    return drafted_decodes(count, cached, spread=900, tokens=each)
 
 
 def _prompts(count: int, length: int, cached: int = 0) -> list[Lens]:

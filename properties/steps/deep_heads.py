@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import mixed
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 LLAMA: Mapping[str, Any] = {
@@ -29,7 +28,7 @@ GPT_OSS: Mapping[str, Any] = {
 def behind(heads: Mapping[str, Any], cached: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, each behind ``cached`` tokens or more, in these heads."""
     chosen = ladder.under(**heads)
-    lens: list[Lens] = [("decode", cached + mixed(b) % 90, 1) for b in range(count)]
+    lens = uneven_decodes(count, cached, spread=90)
     return None if chosen is None else chosen.unlimited.step(lens, seed=count, padding=(0, 0))
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.busy_steps import in_large_pages
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.engine_steps import SELECTIONS
 from cumae.properties.steps.ladder import Ladder
-from cumae.properties.steps.served import with_drafts
+from cumae.properties.steps.served import drafted_decodes, with_drafts
 
 LONG, FAR = 8_300, 17_001
 """Cached tokens of documents, and of one that is longer still."""
@@ -35,7 +35,7 @@ def among_chats(world: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes on so many ranks, three of which lie behind documents."""
     ladder = ladder.preferring(**SELECTIONS)
     ranks = ladder.unlimited if world == 1 else ladder.having("world", world)
-    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=CHATS)
     places = 2, count // 2, count - 3
     return None if ranks is None else ranks.step(_long_at(places, lens), seed=count, padding=(0, 0))
 
@@ -48,7 +48,7 @@ def long_and_short(ladder: Ladder, count: int) -> Case | None:
 
 def last_far(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, of which the last lies far behind the others."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=CHATS)
     return ladder.unlimited.step(_long_at([count - 1], lens, FAR), seed=count, padding=(0, 0))
 
 
@@ -70,7 +70,7 @@ def deep_in_groups(ladder: Ladder, count: int) -> Case | None:
 
 def short_behind(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes behind more than 512 tokens, and of one with a single page."""
-    lens: list[Lens] = [("decode", 530 + mixed(b) % CHATS, 1) for b in range(count)]
+    lens = uneven_decodes(count, 530, spread=CHATS)
     return ladder.unlimited.step([*lens, ("decode", 5, 1)], seed=count, padding=(0, 0))
 
 
@@ -91,7 +91,7 @@ def chunks_beyond_a_window(ladder: Ladder, count: int) -> Case | None:
 def prompts_behind_decodes(each: int, num_prompts: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of ``each`` tokens before one or two prompts, in chunks of 64."""
     cut = ladder.having("chunk_size", 64)
-    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, each) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=CHATS, tokens=each)
     lens += [("prefill", 0, 1_030 + 270 * b) for b in range(num_prompts)]
     return None if cut is None else in_large_pages(cut, lens, count)
 
@@ -137,7 +137,7 @@ def drafts_before_prompts(ladder: Ladder, count: int) -> Case | None:
     """
     drafting = ladder.having("max_drafts", 3) or ladder
     scoped = drafting.having("key_scope", "prefill")
-    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % CHATS, 4), 4) for b in range(count)]
+    lens = drafted_decodes(count, 65, spread=CHATS, tokens=4)
     lens += [("prefill", 300, 140), ("prefill", 0, 150)]
     return None if scoped is None else scoped.step(lens, seed=count, padding=(0, 0))
 
@@ -145,7 +145,7 @@ def drafts_before_prompts(ladder: Ladder, count: int) -> Case | None:
 def few_drafts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, three of which verify drafts, as n-grams give them."""
     drafting = ladder.preferring(max_drafts=MOST_DRAFTS, compress_ratio=4)
-    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=CHATS)
     for place, new in ((2, 5), (count // 2, 3), (count - 3, 8)):
         lens[place] = "decode", with_drafts(65 + 100 * new, new), new
     return drafting.step(lens, seed=count, padding=(0, 0))

@@ -5,9 +5,9 @@ from itertools import count as count_from
 from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
-from cumae.properties.steps.served import with_drafts
+from cumae.properties.steps.served import drafted_decodes, with_drafts
 
 IDLE = 16
 """Idle requests behind others: a tile of them."""
@@ -18,14 +18,14 @@ LONG_DRAFT = 48
 def drafts_behind(tokens: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes with context, of ``tokens`` each, without padding."""
     verifying = ladder.having("max_drafts", tokens - 1) or ladder
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 100, tokens) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=100, tokens=tokens)
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 
 def idle_behind(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that verify three drafts each, and 16 idle requests behind them."""
     verifying = ladder.having("max_drafts", 3) or ladder
-    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
+    lens = drafted_decodes(count, 65, spread=100, tokens=4)
     idle: list[Lens] = [("decode", 40 + b, 0) for b in range(IDLE)]
     return verifying.step([*lens, *idle], seed=count, padding=(0, 0))
 
@@ -52,7 +52,7 @@ def drafts_around_a_prompt(ladder: Ladder, count: int) -> Case | None:
     The first request has tokens but no draft, and the last has neither.
     """
     verifying = ladder.having("max_drafts", 3) or ladder
-    drafts: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(2 * count)]
+    drafts = drafted_decodes(2 * count, 65, spread=100, tokens=4)
     lens: list[Lens] = [("decode", _without_drafts(70, 4), 4), *drafts[:count], ("prefill", 0, 45)]
     return verifying.step([*lens, *drafts[count:], ("decode", 40, 0)], seed=count, padding=(0, 0))
 
@@ -103,7 +103,7 @@ def a_draft_fewer(ladder: Ladder, count: int) -> Case | None:
 def prompts_between_drafts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that verify three drafts each, with three prompts between them."""
     verifying = ladder.having("max_drafts", 3) or ladder
-    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
+    lens = drafted_decodes(count, 65, spread=100, tokens=4)
     for i in (1, 2, 3):
         lens.insert(i * count // 4, ("prefill", 0, 250 + 30 * i))
     return verifying.step(lens, seed=count)
@@ -112,7 +112,7 @@ def prompts_between_drafts(ladder: Ladder, count: int) -> Case | None:
 def deep_drafts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that verify three drafts each, behind 4,096 tokens or more."""
     verifying = ladder.having("max_drafts", 3) or ladder
-    lens: list[Lens] = [("decode", with_drafts(4_100 + mixed(b) % 900, 4), 4) for b in range(count)]
+    lens = drafted_decodes(count, 4_100, spread=900, tokens=4)
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.promises import BLOCK_SIZES
-from cumae.properties.steps.crowds import Lens, short
+from cumae.properties.steps.crowds import Lens, short, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 COLUMNS = 131
@@ -70,7 +70,7 @@ def in_windows(ladder: Ladder, size: int) -> Case | None:
     """Return a case of ``size`` tokens of two prefills that are longer than a window, among decodes."""
     if (limited := ladder.having("window", WINDOW)) is None:
         return None
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 400, 1) for b in range(size // 8)]
+    lens = uneven_decodes(size // 8, 20, spread=400)
     lens += [("prefill", 5, size // 2), ("prefill", 300, size // 2 - size // 8)]
     return limited.step(lens, seed=size)
 
@@ -107,7 +107,7 @@ def selecting(topk: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that select up to ``topk`` keys each, without padding."""
     if (chosen := ladder.having("topk", topk)) is None:
         return None
-    lens: list[Lens] = [("decode", topk - 9 + mixed(b) % 40, 1) for b in range(count)]
+    lens = uneven_decodes(count, topk - 9, spread=40)
     return chosen.step(lens, seed=count, padding=(0, 0))
 
 
@@ -128,7 +128,7 @@ def routed(
 
 def for_all_workers(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, an item each: as many as 132 workers take at a time, or twice."""
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 200, 1) for b in range(count)]
+    lens = uneven_decodes(count, 20, spread=200)
     workers = ladder.under(**SELECTIONS)
     return None if workers is None else workers.step(lens, seed=count, padding=(0, 0))
 
@@ -141,7 +141,7 @@ def in_rows_of(row_format: str, in_powers: bool, ladder: Ladder, count: int) -> 
     if scaled is None and in_powers:
         return None
     rows = scaled or rows
-    lens: list[Lens] = [("decode", 3 + mixed(b) % 40, 1) for b in range(13)]
+    lens = uneven_decodes(13, 3, spread=40)
     return rows.step([*lens, ("prefill", 20, count), ("prefill", 0, 9)], seed=count)
 
 

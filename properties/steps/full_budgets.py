@@ -7,14 +7,13 @@ from itertools import count as count_from
 from itertools import islice
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited
 from cumae.properties.steps.busy_steps import all_far, in_large_pages
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.engine_steps import SELECTIONS
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.ordinary import beyond_windows
-from cumae.properties.steps.served import with_drafts
+from cumae.properties.steps.served import drafted_decodes
 
 REST = 31
 """Tokens of a chunk for each decode beside it: of a budget of 8,192, 256 decodes leave 7,936."""
@@ -33,7 +32,7 @@ def decodes_and_the_rest(each: int, cached: int, is_first: bool, ladder: Ladder,
 
     ``cached``: tokens of its prompt that were computed before. ``is_first``: it stands before the decodes.
     """
-    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 900, each), each) for b in range(count)]
+    lens = drafted_decodes(count, 65, spread=900, tokens=each)
     lens.insert(0 if is_first else count, ("prefill", cached, REST * count))
     drafting = ladder.having("max_drafts", each - 1) or ladder
     return in_large_pages(drafting.unlimited, lens, count)
@@ -42,14 +41,14 @@ def decodes_and_the_rest(each: int, cached: int, is_first: bool, ladder: Ladder,
 def all_deep(world: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, each behind 2,048 tokens or more, on so many ranks."""
     ranks = ladder.unlimited if world == 1 else ladder.having("world", world)
-    lens: list[Lens] = [("decode", DEEP + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, DEEP, spread=900)
     return None if ranks is None else in_large_pages(ranks, lens, count)
 
 
 def drafts_beyond_selections(world: int, padding: tuple[int, int], ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of two tokens, all of which see more keys than are selected."""
     ranks = ladder if world == 1 else ladder.having("world", world)
-    lens: list[Lens] = [("decode", DEEP + mixed(b) % 90, 2) for b in range(count)]
+    lens = uneven_decodes(count, DEEP, spread=90, tokens=2)
     return None if ranks is None else in_large_pages(ranks.preferring(**SELECTIONS), lens, count, padding)
 
 
@@ -76,14 +75,14 @@ def equal_chunks(ladder: Ladder, count: int) -> Case | None:
 def many_trees(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, each of which verifies a tree behind 1,024 tokens or more."""
     drafting = ladder.having("max_drafts", TREE - 1) or ladder
-    lens: list[Lens] = [("decode", 1_030 + mixed(b) % 300, TREE) for b in range(count)]
+    lens = uneven_decodes(count, 1_030, spread=300, tokens=TREE)
     return in_large_pages(drafting, lens, count)
 
 
 def deep_in_wide_rows(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes behind 2,048 tokens or more, in rows as wide as models have them."""
     rows = ladder.in_rows_of("bf16")
-    lens: list[Lens] = [("decode", DEEP + mixed(b) % 90, 1) for b in range(count)]
+    lens = uneven_decodes(count, DEEP, spread=90)
     return None if rows is None else in_large_pages(rows, lens, count)
 
 
@@ -128,7 +127,7 @@ def with_free_pages(ladder: Ladder, case: Case) -> Case:
 
 def in_small_kernel_blocks(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes on two ranks, in large blocks of kernel blocks of one token."""
-    lens: list[Lens] = [("decode", 900 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 900, spread=900)
     small = ladder.under(world=2, kernel_block_size=1)
     return None if small is None else in_large_pages(small, lens, count)
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 from functools import partial
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited
 from cumae.properties.cases.reducer import valid
 from cumae.properties.steps.alike import telling_of, traced
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 GROWING = (18, 33, 50, 70, 21, 37, 55, 39, 20, 52, 66, 34, 49, 23, 17, 68, 71, 36, 54, 19)
@@ -112,7 +111,7 @@ def given_back(ladder: Ladder) -> Trace | None:
 def grown(ladder: Ladder) -> Trace | None:
     """Return a step of two short requests, one of more requests and wider tables, and the first again."""
     few = ladder.step([("decode", 3, 1), ("prefill", 0, 2)], seed=2, padding=(0, 0))
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 700, 1) for b in range(40)]
+    lens = uneven_decodes(40, 20, spread=700)
     return traced([few, ladder.step(lens, seed=40, padding=(0, 0)), few])
 
 

@@ -5,8 +5,7 @@ from functools import partial
 from itertools import product
 
 from cumae.oracle import PAGE_ORDERS, Case
-from cumae.properties.cases.choices import mixed
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 Steps = tuple[Callable[[Ladder, int], Case | None], Sequence[int]]
@@ -61,7 +60,7 @@ def with_heads(
     counted = paged.having("num_heads", num_heads) or paged
     if block_size and block_size not in counted.sizes:
         return None
-    lens: list[Lens] = [("decode", window + 5 + mixed(b) % 30, 1) for b in range(count - 9)]
+    lens = uneven_decodes(count - 9, window + 5, spread=30)
     lens.append(("prefill", window + 9, 12))
     if not window:
         lens.append(("prefill", 0, 3))

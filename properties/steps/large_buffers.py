@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import renamed
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import uneven_decodes
 from cumae.properties.steps.deep_heads import LLAMA
 from cumae.properties.steps.full_budgets import with_free_pages
 from cumae.properties.steps.ladder import Ladder
@@ -19,7 +18,7 @@ COLUMNS, ROWS, BLOCKS, PAGES = 1_040, 2_100, 4_100, 1_100
 
 def with_room(fields: Mapping[str, int], ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes with short contexts and so much room in each of these buffers."""
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 300, 1) for b in range(count)]
+    lens = uneven_decodes(count, 20, spread=300)
     case = ladder.unlimited.step(lens, seed=count, padding=(0, 0))
     roomy = None if case is None else case.laid_out(**fields)
     return None if roomy is None or ladder.domain.why_not(roomy) is not None else roomy
@@ -27,19 +26,19 @@ def with_room(fields: Mapping[str, int], ladder: Ladder, count: int) -> Case | N
 
 def among_padding(padding: tuple[int, int], ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes with context, and so many padded tokens and requests."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=300)
     return None if ladder.domain.padding == "none" else ladder.step(lens, seed=count, padding=padding)
 
 
 def in_a_long_table(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes behind 512 tokens or more, in a table of more than 1,024 rows."""
-    lens: list[Lens] = [("decode", 513 + mixed(b) % 300, 1) for b in range(count)]
+    lens = uneven_decodes(count, 513, spread=300)
     return ladder.step(lens, seed=count, padding=(0, 0), room=(COLUMNS, 0))
 
 
 def in_free_slots(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes in pages of one token, beside more free ones than 16 bits count."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=300)
     plain = ladder.without("world", "window", "missing_blocks", "kernel_block_size")
     case = plain.step(lens, seed=count, padding=(0, 0), block_size=1) if 1 in plain.sizes else None
     return None if case is None else with_free_pages(ladder, case)
@@ -67,7 +66,7 @@ def at_the_end_of_pages(ladder: Ladder, count: int) -> Case | None:
 def _behind(num_blocks: int, ladder: Ladder | None, count: int) -> Case | None:
     if ladder is None:
         return None
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 100, 1) for b in range(count)]
+    lens = uneven_decodes(count, 20, spread=100)
     case = ladder.unlimited.step(lens, seed=count, padding=(0, 0))
     moved = None if case is None else renamed(case, num_blocks)
     return None if moved is None or ladder.domain.why_not(moved) is not None else moved
@@ -75,7 +74,7 @@ def _behind(num_blocks: int, ladder: Ladder | None, count: int) -> Case | None:
 
 def beside_one_far(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, the table of which has millions of entries for one long context."""
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 300, 1) for b in range(count - 1)]
+    lens = uneven_decodes(count - 1, 20, spread=300)
     return ladder.unlimited.step([*lens, ("decode", FAR, 1)], seed=count, padding=(0, 0))
 
 

@@ -9,9 +9,9 @@ from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.busy_steps import FAR
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
-from cumae.properties.steps.served import with_drafts
+from cumae.properties.steps.served import drafted_decodes
 
 GROUP, BUDGET = 128, 8_300
 """Tokens of a compressed key, and new tokens of a request that fill more than 64 of them."""
@@ -26,7 +26,7 @@ def prompts_before_drafts(ladder: Ladder, count: int) -> Case | None:
     verifying = ladder.having("max_drafts", 3) or ladder
     without = (n for n in count_from(256) if num_drafts_of(Request(0, n), 3) == 0)
     lens: list[Lens] = [("prefill", 0, n) for n in islice(without, 3)]
-    lens += [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
+    lens += drafted_decodes(count, 65, spread=100, tokens=4)
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 
@@ -34,7 +34,7 @@ def decodes_between_chunks(topk: int, ladder: Ladder, count: int) -> Case | None
     """Return a case of ``count`` decodes of one token between two chunks; a workspace holds their keys."""
     ladder = ladder.having("topk", topk) or ladder
     ladder = ladder.having("prefill_workspace", True) or ladder
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=900)
     return ladder.step([("prefill", 70, 150), *lens, ("prefill", 700, 140)], seed=count, padding=(0, 0))
 
 
@@ -42,14 +42,14 @@ def decodes_before_deep_chunks(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, whose keys do not count, before five chunks behind 4,096 tokens."""
     ladder = ladder.having("key_scope", "prefill") or ladder
     ladder = ladder.having("chunk_blocks", 8) or ladder
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=900)
     lens += [("prefill", 4_100 + 131 * i, 20 + i) for i in range(5)]
     return ladder.step(lens, seed=count, padding=(0, 0))
 
 
 def turns_beside_decodes(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, and of as many turns of chats behind one prompt of 512 tokens."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=900)
     lens += [("prefill", 512, 5 + mixed(b, 1) % 60) for b in range(count)]
     return ladder.unlimited.step(lens, seed=count, padding=(0, 0))
 
@@ -58,7 +58,7 @@ def prompt_in_slots(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes and a prompt of 2,048 tokens or more, in pages of one token."""
     if 1 not in ladder.sizes:
         return None
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 200, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=200)
     return ladder.step([*lens, ("prefill", 0, 2_055)], seed=count, padding=(0, 0), block_size=1)
 
 
@@ -66,7 +66,7 @@ def budget_of_groups(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes and a chunk that fills more than 64 compressed keys."""
     if (grouped := ladder.having("compress_ratio", GROUP)) is None:
         return None
-    lens: list[Lens] = [("decode", 265 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 265, spread=900)
     return grouped.step([*lens, ("prefill", 1_100, BUDGET)], seed=count, padding=(0, 0))
 
 
@@ -75,7 +75,7 @@ def in_parts_of_hybrid_pages(ladder: Ladder, count: int) -> Case | None:
     parts = ladder.having("kernel_block_size", PART)
     if parts is None or HYBRID not in parts.sizes:
         return None
-    lens: list[Lens] = [("decode", 2 * HYBRID + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 2 * HYBRID, spread=900)
     return parts.step(lens, seed=count, padding=(0, 0), block_size=HYBRID)
 
 
@@ -84,7 +84,7 @@ def one_far_on_six_ranks(ladder: Ladder, count: int) -> Case | None:
     ranks = ladder.having("world", 6)
     if ranks is None or (runs := ranks.having("interleave", 16)) is None:
         return None
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=900)
     lens[count // 2] = ("decode", FAR, 1)
     return runs.step(lens, seed=count, padding=(0, 0))
 
@@ -106,7 +106,7 @@ def deep_chunk_in_wide_rows(ladder: Ladder, count: int) -> Case | None:
 def arrived_from_elsewhere(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of two tokens, and of prompts that are cached but for a token."""
     drafting = ladder.having("max_drafts", 1) or ladder
-    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 900, 2), 2) for b in range(count)]
+    lens = drafted_decodes(count, 65, spread=900, tokens=2)
     lens += [("prefill", 520 + mixed(b) % 300, 1) for b in range(3)]
     return drafting.step(lens, seed=count, padding=(0, 0))
 

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, having_blocks
 from cumae.properties.steps.busy_steps import in_large_pages
 from cumae.properties.steps.crowds import Lens
 from cumae.properties.steps.ladder import Ladder
-from cumae.properties.steps.served import sharing, with_drafts
+from cumae.properties.steps.served import drafted_decodes, sharing, with_drafts
 
 TILE = 16
 """Tokens of which a graph of mixed steps has a multiple."""
@@ -29,7 +28,7 @@ IDLE_EVERY, ROWLESS = 5, 3
 
 
 def _decodes(count: int, each: int = 1) -> list[Lens]:
-    return [("decode", with_drafts(65 + mixed(b) % 300, each), each) for b in range(count)]
+    return drafted_decodes(count, 65, spread=300, tokens=each)
 
 
 def _and_a_chunk(count: int, each: int, new: int = 83) -> list[Lens]:
@@ -88,7 +87,7 @@ def behind_one_prompt(each: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of ``each`` tokens and a chunk, all of which share two pages."""
     plain = _drafting(ladder, each).without("world", "window", "missing_blocks")
     size = min((size for size in plain.sizes if size >= SMALL_PAGE), default=plain.usual_block)
-    lens: list[Lens] = [("decode", with_drafts(2 * size + mixed(b) % 90, each), each) for b in range(count)]
+    lens = drafted_decodes(count, 2 * size, spread=90, tokens=each)
     case = plain.step([*lens, ("prefill", 2 * size, 83)], seed=count, block_size=size, padding=(0, 0))
     return None if case is None else sharing(case, lambda b: 2)
 

@@ -102,7 +102,7 @@ MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
 
 
 class Of(IntEnum):
-    """What differs between the turns of a model; from `COUNT` on, only in steps put together from aspects.
+    """Choices that differ between the turns of a model; from `COUNT` on, only in steps composed of aspects.
 
     Turn and number together choose the value: a new number leaves the other choices as they are.
     """

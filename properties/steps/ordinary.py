@@ -8,7 +8,7 @@ from functools import partial
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.drafted_steps import (
     drafts_around_a_prompt,
     drafts_around_the_first,
@@ -30,26 +30,26 @@ SMALL_PAGE, LARGE_PAGE = 16, 256
 
 def decodes_behind(least: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, each with ``least`` cached tokens or up to half as many more."""
-    lens: list[Lens] = [("decode", least + mixed(b) % (least // 2), 1) for b in range(count)]
+    lens = uneven_decodes(count, least, spread=least // 2)
     return ladder.step(lens, seed=count + least, padding=(0, 0))
 
 
 def with_a_chunk(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes with context, and a chunk behind them."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(count)]
+    lens = uneven_decodes(count, 65, spread=300)
     return ladder.step([*lens, ("prefill", 512, 600)], seed=count, padding=(0, 0))
 
 
 def with_prompts(ladder: Ladder, size: int) -> Case | None:
     """Return a case of 19 decodes, and three prompts of ``size`` tokens or a few more."""
     cut = ladder.having("chunk_size", CHUNK) or ladder
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(19)]
+    lens = uneven_decodes(19, 65, spread=900)
     return cut.step([*lens, *(("prefill", 0, size + 9 * b) for b in range(3))], seed=size)
 
 
 def with_one_prompt_at(place: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests: a prompt at one place, the others decodes; no padding."""
-    lens: list[Lens] = [("decode", 3 + mixed(b) % 90, 1) for b in range(count)]
+    lens = uneven_decodes(count, 3, spread=90)
     lens[place] = ("prefill", 0, 150)
     return ladder.step(lens, seed=count, padding=(0, 0))
 
@@ -72,7 +72,7 @@ def crossing(option: str, ladder: Ladder, size: int) -> Case | None:
     """Return a case of decodes that see fewer keys than ``size``, a chunk that crosses it, and a full hit."""
     if (limited := ladder.having(option, size)) is None:
         return None
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(9)]
+    lens = uneven_decodes(9, 65, spread=90)
     lens += [("prefill", size - 100, 200), ("prefill", 2 * size + 70, 1)]
     return limited.step(lens, seed=size, padding=(0, 0))
 
@@ -111,27 +111,27 @@ def deep_decodes(ladder: Ladder, count: int) -> Case | None:
     size = max((size for size in ladder.sizes if size <= LARGE_PAGE), default=0)
     if size < SMALL_PAGE:
         return None
-    lens: list[Lens] = [("decode", 8_200 + mixed(b) % 900, 1) for b in range(count)]
+    lens = uneven_decodes(count, 8_200, spread=900)
     return ladder.step(lens, seed=count, padding=(0, 0), block_size=size)
 
 
 def two_prompts(ladder: Ladder, size: int) -> Case | None:
     """Return a case of two prompts of ``size`` tokens or five more, in any chunks, and nine decodes."""
     cut = ladder.having("chunk_size", CHUNK) or ladder
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(9)]
+    lens = uneven_decodes(9, 65, spread=90)
     return cut.step([("prefill", 0, size + 5), ("prefill", 0, size), *lens], seed=size)
 
 
 def deep_chunks(ladder: Ladder, size: int) -> Case | None:
     """Return a case of decodes, and three chunks of ``size`` tokens behind as many or more cached ones."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(17)]
+    lens = uneven_decodes(17, 65, spread=90)
     lens += [("prefill", context_len, size) for context_len in (2 * size, 3 * size, size)]
     return ladder.step(lens, seed=size)
 
 
 def resumed(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, behind them a prompt as of a resumed request, and five decodes."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(count + 5)]
+    lens = uneven_decodes(count + 5, 65, spread=90)
     lens.insert(count, ("prefill", 0, 70 + count))
     return ladder.step(lens, seed=count, padding=(0, 0))
 
@@ -145,7 +145,7 @@ def all_long(ladder: Ladder, count: int) -> Case | None:
 
 def full_budget(ladder: Ladder, size: int) -> Case | None:
     """Return a case of exactly ``size`` new tokens: decodes, and a chunk that takes what they leave."""
-    lens: list[Lens] = [("decode", 40 + mixed(b) % 500, 1) for b in range(13)]
+    lens = uneven_decodes(13, 40, spread=500)
     return ladder.step([*lens, ("prefill", 128, size - 13)], seed=size, padding=(0, 0))
 
 
@@ -158,7 +158,7 @@ def whole_units(ladder: Ladder, count: int) -> Case | None:
 
 def in_wide_tables(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests in tables as wide as a million tokens need."""
-    lens: list[Lens] = [("decode", 1 + mixed(b) % 90, 1) for b in range(count)]
+    lens = uneven_decodes(count, 1, spread=90)
     return ladder.step([*lens, ("prefill", 20, 9)], seed=count, room=(3, 8_300))
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 DRAFTS = 3
@@ -66,7 +66,7 @@ def run_and_others(
 
 def with_one_far(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, one of which has a far longer context than the others."""
-    lens: list[Lens] = [("decode", 1 + mixed(b) % 300, 1) for b in range(count)]
+    lens = uneven_decodes(count, 1, spread=300)
     lens[count // 3] = ("decode", FAR, 1)
     return ladder.unlimited.step(lens, seed=count)
 
@@ -78,7 +78,7 @@ def for_nobody(rows: int, ladder: Ladder, size: int) -> Case | None:
 
 def few_of_many(ladder: Ladder, size: int) -> Case | None:
     """Return a case of nine decodes in a captured size with ``size`` more requests and as many tokens."""
-    lens: list[Lens] = [("decode", 5 + mixed(b) % 90, 1) for b in range(9)]
+    lens = uneven_decodes(9, 5, spread=90)
     return ladder.step(lens, seed=size, padding=(size, size))
 
 
@@ -89,7 +89,7 @@ def with_one_prompt(count: int, ladder: Ladder, pages: int, *, chunks: bool = Fa
     """
     whole = ladder.without("world", "window", "missing_blocks")
     size = whole.usual_block
-    lens: list[Lens] = [("decode", pages * size + mixed(b) % size, 1) for b in range(count)]
+    lens = uneven_decodes(count, pages * size, spread=size)
     exact = None
     if chunks:
         lens, exact = [("prefill", pages * size, 16 + mixed(b) % 50) for b in range(count)], (0, 0)
@@ -108,7 +108,7 @@ def holey_decodes(windowed: bool, ladder: Ladder, count: int) -> Case | None:
     limited = ladder.having("window", WINDOW) if windowed else ladder
     if limited is None:
         return None
-    lens: list[Lens] = [("decode", 20 + mixed(b) % 200, 1) for b in range(count)]
+    lens = uneven_decodes(count, 20, spread=200)
     return limited.step(lens, seed=count, holes=True)
 
 

@@ -13,7 +13,7 @@ from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, having_blocks
-from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.models import WINDOW, Of, Served
 
 ROUND = 512
@@ -112,7 +112,7 @@ def two_prompts(model: Served, count: int) -> Case | None:
     In turns, the first or the last shares none.
     """
     unit = model.block_size * model.world
-    case = model.step([("decode", 3 * unit + mixed(b) % 40, 1) for b in range(count)], count)
+    case = model.step(uneven_decodes(count, 3 * unit, spread=40), count)
     if case is None:
         return None
     outsider = model.pick(Of.VARIANT, (-1, 0, len(case.batch.requests) - 1))
@@ -146,7 +146,7 @@ def long_chunk(model: Served, count: int) -> Case | None:
 def crowd(model: Served, count: int) -> Case | None:
     """Return a case of nine times ``count`` decodes of one or two tokens, each with pages of context."""
     tokens = model.pick(Of.VARIANT, (1, 2))
-    lens: list[Lens] = [("decode", 520 + mixed(b) % 500, tokens) for b in range(9 * count)]
+    lens = uneven_decodes(9 * count, 520, spread=500, tokens=tokens)
     return drafting(model, tokens).step(lens, count, (0, 0))
 
 
@@ -197,6 +197,15 @@ def with_drafts(context: int, tokens: int) -> int:
     """Return the first context from this one on with which a decode has as many drafts as it can have."""
     drafts = tokens - 1
     return next(c for c in count_from(context) if num_drafts_of(Request(c, tokens), drafts) == drafts)
+
+
+def drafted_decodes(count: int, least: int, *, spread: int, tokens: int) -> list[Lens]:
+    """Return decodes that verify as many drafts as ``tokens`` allows.
+
+    Their contexts are the first such ones from numbers on that are scattered over [least, least + spread).
+    """
+    decodes = uneven_decodes(count, least, spread=spread, tokens=tokens)
+    return [(phase, with_drafts(context, tokens), tokens) for phase, context, _ in decodes]
 
 
 def sharing(

@@ -10,7 +10,7 @@ from itertools import count as count_from
 from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
-from cumae.properties.steps.crowds import Lens, short
+from cumae.properties.steps.crowds import Lens, short, uneven_decodes
 from cumae.properties.steps.ladder import Ladder
 
 DRAFTS = 5
@@ -21,7 +21,7 @@ TOKENS_OF_A_CHUNK = 4
 
 def decodes(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of one token each, without padding."""
-    lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
+    lens = uneven_decodes(count, 1, spread=40)
     return ladder.step(lens, seed=count, padding=(0, 0))
 
 
@@ -73,7 +73,7 @@ def among_decodes(ladder: Ladder, count: int, num_idle: int = 0) -> Case | None:
 
     With five idle requests, which stand before it, the step has as many tokens as requests.
     """
-    lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
+    lens = uneven_decodes(count, 1, spread=40)
     lens[count // 4 : count // 4] = [("decode", 3 + b, 0) for b in range(num_idle)]
     lens[count // 2 : count // 2] = [("decode", 20 + count % 7, 6)]
     return ladder.step(lens, seed=count)

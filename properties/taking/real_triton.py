@@ -8,7 +8,7 @@ from types import ModuleType
 from cumae.properties.taking.imports import top
 
 TRITON = {"triton": "triton", "tl": "triton.language"}
-"""What engines import from modules of their own."""
+"""Names that engines import from modules of their own, and the modules of Triton behind them."""
 
 
 def named_so(name: str) -> ModuleType | None:

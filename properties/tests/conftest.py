@@ -1,4 +1,4 @@
-"""What all tests share: a source tree, few searches for garbage, and Triton's names, found once."""
+"""Shared by all tests: a source tree, few searches for garbage, and Triton's names, found once."""
 
 import gc
 import inspect

@@ -1,1 +1,1 @@
-"""How each command is called: options, help and an example. Nothing here imports what a command runs."""
+"""How each command is called: options, help and an example. No module here imports what a command runs."""

@@ -31,11 +31,11 @@ from cumae.properties.commands.values import Whole
 )
 @json_file("the result of each function")
 def engines(**given: Any) -> int:
-    """Run the functions of the engine NAME, such as vllm, against their oracles.
+    """Run the released functions of an engine against oracles.
 
-    Without NAME, run those of every engine that is installed. No engine is imported. A disagreement is known,
-    with a case that is run again, or NEW; a function is gone, or changed where it takes other arguments. The
-    exit status is 1 unless each function agrees or is known.
+    NAME is an engine, such as vllm. Without NAME, run those of every engine that is installed. No engine is
+    imported. A disagreement is known, with a case that is run again, or NEW; a function is gone, or changed
+    where it takes other arguments. The exit status is 1 unless each function agrees or is known.
     """
     from cumae.properties.commands.engines import engines as run
 

@@ -12,7 +12,10 @@ from cumae.properties.commands import options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--axes", is_flag=True, help="List the axes of outputs and the inputs of oracles instead.")
 def list_operations(**given: Any) -> None:
-    """List the operations, with rules, inputs, outputs, options and kernels; with OPERATION, these alone."""
+    """List operations with rules, outputs, inputs, options and kernels.
+
+    Without OPERATION, all of them.
+    """
     from cumae.properties.commands.list import list_operations as run
 
     return run(**given)

@@ -13,10 +13,11 @@ from cumae.properties.commands.json_file import json_file
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_file("the merged verdicts")
 def merge(**given: Any) -> int:
-    """Merge what runs of `cumae fuzz --json FILE` with different shards or seeds found into one verdict.
+    """Merge the JSON files of several runs of `cumae fuzz`.
 
-    A function agrees if a run has compared something and no run disagrees. A run that is given twice is an
-    error, as is a shard without a whole run: the runs together are then not what was asked for.
+    FILES are what `cumae fuzz --json FILE` wrote in runs with different shards or seeds. A function agrees
+    if a run has compared something and no run disagrees. A run that is given twice is an error, as is a
+    shard without a whole run: the runs together are then not what was asked for.
     """
     from cumae.properties.commands.merge import merge as run
 

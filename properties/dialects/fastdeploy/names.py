@@ -11,17 +11,13 @@ import numpy as np
 
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects.cumae import cached_places
-from cumae.properties.dialects.dialect import Dialect, Input
+from cumae.properties.dialects.dialect import Dialect, Input, held_ints, host_number
 from cumae.properties.dialects.fastdeploy.capture import capture
 from cumae.properties.dialects.held import Ints, Rows, ints, rows, seed_in_step
 from cumae.properties.dialects.odd_rows import with_odd_rows
 from cumae.properties.dialects.output import Output, Piece
 
 NO_BLOCK = -1
-
-
-def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
-    return Input(lambda inputs: ints(values(inputs), "int32", inputs.case.layout.garbage))
 
 
 def _column(values: Callable[[Inputs], list[Any]]) -> Input:
@@ -32,10 +28,6 @@ def _column(values: Callable[[Inputs], list[Any]]) -> Input:
         return ints(rows, "int32", inputs.case.layout.garbage, width=1)
 
     return Input(hold)
-
-
-def _host(value: Callable[[Case], int]) -> Input:
-    return Input(lambda inputs: value(inputs.case))
 
 
 def _encoder_lens(inputs: Inputs) -> list[int]:
@@ -125,23 +117,23 @@ def _full(name: str, new_rows: str, start: Callable[[Case], int], width: Callabl
 _INPUTS = {
     "seq_lens_encoder": _column(_encoder_lens),
     "seq_lens_decoder": _column(lambda inputs: inputs["context_lens"]),
-    "seq_lens_this_time": _int32(lambda inputs: inputs["query_lens"]),
-    "cu_seqlens_q": _int32(lambda inputs: inputs["cu_seqlens_q"]),
-    "cu_seqlens_k": _int32(lambda inputs: inputs["cu_seqlens_k"]),
-    "cu_seqlens_cached_kv": _int32(lambda inputs: [0, *accumulate(inputs["context_lens"])]),
-    "batch_id_per_token": _int32(lambda inputs: inputs["token_to_request"]),
-    "positions": _int32(_positions),
-    "position_ids": _int32(_positions),
+    "seq_lens_this_time": held_ints("int32", lambda inputs: inputs["query_lens"]),
+    "cu_seqlens_q": held_ints("int32", lambda inputs: inputs["cu_seqlens_q"]),
+    "cu_seqlens_k": held_ints("int32", lambda inputs: inputs["cu_seqlens_k"]),
+    "cu_seqlens_cached_kv": held_ints("int32", lambda inputs: [0, *accumulate(inputs["context_lens"])]),
+    "batch_id_per_token": held_ints("int32", lambda inputs: inputs["token_to_request"]),
+    "positions": held_ints("int32", _positions),
+    "position_ids": held_ints("int32", _positions),
     "block_tables": Input(_block_tables),
     "latent_cache": Input(_latent_cache, ("row_format",)),
     "compressed_kv": _new_rows(_kv_lora_rank, seed=2),
     "key_pe": _new_rows(_qk_rope_head_dim, seed=3),
-    "kv_lora_rank": _host(_kv_lora_rank),
-    "qk_rope_head_dim": _host(_qk_rope_head_dim),
-    "total_cached_tokens": _host(lambda case: sum(r.context_len for r in case.batch.requests)),
-    "block_size": _host(lambda case: case.batch.block_size),
-    "token_num": _host(lambda case: case.batch.num_tokens),
-    "real_bsz": _host(lambda case: len(case.batch.requests)),
+    "kv_lora_rank": host_number(_kv_lora_rank),
+    "qk_rope_head_dim": host_number(_qk_rope_head_dim),
+    "total_cached_tokens": host_number(lambda case: sum(r.context_len for r in case.batch.requests)),
+    "block_size": host_number(lambda case: case.batch.block_size),
+    "token_num": host_number(lambda case: case.batch.num_tokens),
+    "real_bsz": host_number(lambda case: len(case.batch.requests)),
 }
 _OUTPUTS = {
     "sequence_layout": (

@@ -3,13 +3,12 @@
 ``README.md`` beside this file lists the names and where FlashInfer says so.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
-from cumae.properties.dialects.dialect import Dialect, Input
+from cumae.properties.dialects.dialect import Dialect, Input, held_ints
 from cumae.properties.dialects.flashinfer.capture import capture
 from cumae.properties.dialects.heads import new_keys, new_values, pages_before, pieces_of, two_caches
 from cumae.properties.dialects.held import Ints, Rows, in_table, ints
@@ -58,15 +57,8 @@ def _expect_positions(answer: Any, inputs: Inputs) -> list[Any]:
     return [*answer.position_ids[:num_tokens], *[UNTOUCHED] * inputs.case.layout.num_padding_tokens]
 
 
-def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
-    def hold(inputs: Inputs) -> Ints:
-        return ints(values(inputs), "int32", inputs.case.layout.garbage)
-
-    return Input(hold)
-
-
 def _named(name: str) -> Input:
-    return _int32(lambda inputs: list(inputs[name]))
+    return held_ints("int32", lambda inputs: list(inputs[name]))
 
 
 def _rows_of_step(held: Rows, case: Case) -> Rows:
@@ -79,12 +71,12 @@ _INPUTS = {
     "qo_indptr": _named("cu_seqlens_q"),
     "append_indptr": _named("cu_seqlens_q"),
     "seq_lens": _named("seq_lens"),
-    "paged_kv_indptr": _int32(_paged_kv_indptr),
-    "paged_kv_indices": _int32(_paged_kv_indices),
-    "paged_kv_last_page_len": _int32(_last_page_lens),
-    "kv_indptr": _int32(_paged_kv_indptr),
-    "kv_indices": _int32(_paged_kv_indices),
-    "kv_last_page_len": _int32(_last_page_lens),
+    "paged_kv_indptr": held_ints("int32", _paged_kv_indptr),
+    "paged_kv_indices": held_ints("int32", _paged_kv_indices),
+    "paged_kv_last_page_len": held_ints("int32", _last_page_lens),
+    "kv_indptr": held_ints("int32", _paged_kv_indptr),
+    "kv_indices": held_ints("int32", _paged_kv_indices),
+    "kv_last_page_len": held_ints("int32", _last_page_lens),
     "batch_indices": _named("token_to_request"),
     "positions": _named("position_ids"),
     "block_tables": Input(_block_tables),

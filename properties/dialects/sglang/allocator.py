@@ -3,22 +3,16 @@
 ``end_offset``: tokens after the step, in every mode; ``seq_lens`` has no drafts in a verify step.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from cumae.oracle import ANY, Case, Inputs
 from cumae.oracle.model.rules import INT32_MAX
-from cumae.properties.dialects.dialect import Input
-from cumae.properties.dialects.held import ints
+from cumae.properties.dialects.dialect import Input, held_ints
 from cumae.properties.dialects.output import Output
 
 
-def _held(values: Callable[[Inputs], Sequence[int]]) -> Input:
-    return Input(lambda inputs: ints(values(inputs), "int64", inputs.case.layout.garbage))
-
-
 def _live(name: str) -> Input:
-    return _held(lambda inputs: inputs[name][: len(inputs.case.batch.requests)])
+    return held_ints("int64", lambda inputs: inputs[name][: len(inputs.case.batch.requests)])
 
 
 def _num_requests(case: Case) -> tuple[int, ...]:
@@ -35,7 +29,7 @@ ALLOCATOR_INPUTS = {
     "prefix_lens": _live("prefix_lens"),
     "end_offset": _live("seq_lens"),
     "last_loc": _live("last_loc"),
-    "free_pages": _held(lambda inputs: inputs["free_pages"]),
+    "free_pages": held_ints("int64", lambda inputs: inputs["free_pages"]),
     "extend_num_tokens": Input(lambda inputs: inputs.case.batch.num_tokens),
 }
 ALLOCATOR_OUTPUTS = {

@@ -1,11 +1,10 @@
 """The names that SGLang's MLA backends add to its dialect: selected tokens, chunks of cached prefixes."""
 
-from collections.abc import Callable
 from typing import Any
 
 from cumae.oracle import GARBAGE, Case, ChunkedContext, Inputs, chunked_context
 from cumae.properties.dialects.chunk_outputs import ChunkOutputs
-from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.dialect import Input, held_ints, host_number
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.sglang.step import (
@@ -54,23 +53,15 @@ def _chunks(case: Case) -> ChunkedContext:
 _CHUNKS = ChunkOutputs(_chunks, lambda case: case.num_requests_padded)
 
 
-def _host(value: Callable[[Case], int], *carries: str) -> Input:
-    return Input(lambda inputs: value(inputs.case), carries)
-
-
-def _on_host(values: Callable[[Inputs], list[int]]) -> Input:
-    return Input(lambda inputs: ints(values(inputs), "int32", inputs.case.layout.garbage))
-
-
 INPUTS = {
     "topk_indices": Input(_topk_indices, ("selected_first", "selects_fewer", "selection_order", "topk")),
     "page_table_1": Input(page_table_1),
-    "batch_size": _host(lambda case: case.num_requests_padded),
-    "chunk_capacity": _host(_chunk_capacity, "workspace"),
-    "prefix_chunk_len": _host(_prefix_chunk_len, "workspace"),
-    "num_prefix_chunks": _host(_CHUNKS.count, "workspace"),
-    "extend_prefix_lens_cpu": _on_host(lambda inputs: extend_prefix_lens(inputs.case)),
-    "extend_seq_lens_cpu": _on_host(lambda inputs: inputs["query_lens"]),
+    "batch_size": host_number(lambda case: case.num_requests_padded),
+    "chunk_capacity": host_number(_chunk_capacity, "workspace"),
+    "prefix_chunk_len": host_number(_prefix_chunk_len, "workspace"),
+    "num_prefix_chunks": host_number(_CHUNKS.count, "workspace"),
+    "extend_prefix_lens_cpu": held_ints("int32", lambda inputs: extend_prefix_lens(inputs.case)),
+    "extend_seq_lens_cpu": held_ints("int32", lambda inputs: inputs["query_lens"]),
 }
 OUTPUTS = {
     "topk_to_slots": (

@@ -9,8 +9,7 @@ from typing import Any
 
 from cumae.oracle import ANY, GARBAGE, Case, Inputs, Request, causal_windows
 from cumae.oracle.model.rules import INT32_MAX
-from cumae.properties.dialects.dialect import Dialect, Input
-from cumae.properties.dialects.held import ints
+from cumae.properties.dialects.dialect import Dialect, Input, held_ints
 from cumae.properties.dialects.output import Expect, Output
 from cumae.properties.dialects.sglang.allocator import ALLOCATOR_INPUTS, ALLOCATOR_OUTPUTS
 from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
@@ -97,12 +96,8 @@ def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
     return expect
 
 
-def _held(dtype: str, values: Callable[[Inputs], Sequence[Any]], *carries: str) -> Input:
-    return Input(lambda inputs: ints(values(inputs), dtype, inputs.case.layout.garbage), carries)
-
-
 def _of_case(dtype: str, values: Callable[[Case], Sequence[Any]], *carries: str) -> Input:
-    return _held(dtype, lambda inputs: values(inputs.case), *carries)
+    return held_ints(dtype, lambda inputs: values(inputs.case), *carries)
 
 
 def _per_row(name: str, follows: str, expect: Expect, axis: str = "") -> Output:
@@ -118,14 +113,14 @@ _INPUTS = {
     "seq_lens": _of_case("int64", _seq_lens),
     "cache_seqlens_int32": _of_case("int32", cache_seqlens),
     "extend_prefix_lens": _of_case("int32", extend_prefix_lens),
-    "extend_seq_lens": _held("int32", lambda inputs: inputs["query_lens"]),
-    "extend_start_loc": _held("int32", lambda inputs: _starts(inputs)[:-1]),
-    "qo_indptr": _held("int32", _starts),
-    "cu_seqlens_q": _held("int32", _starts),
+    "extend_seq_lens": held_ints("int32", lambda inputs: inputs["query_lens"]),
+    "extend_start_loc": held_ints("int32", lambda inputs: _starts(inputs)[:-1]),
+    "qo_indptr": held_ints("int32", _starts),
+    "cu_seqlens_q": held_ints("int32", _starts),
     "cu_seqlens_k": _of_case("int32", lambda case: [0, *accumulate(cache_seqlens(case))]),
     "kv_indptr": _of_case("int32", _kv_indptr),
-    "token_to_batch_idx": _held("int32", _token_to_batch_idx),
-    "positions": _held("int64", lambda inputs: padded_rows(inputs["position_ids"], inputs.case, 0)),
+    "token_to_batch_idx": held_ints("int32", _token_to_batch_idx),
+    "positions": held_ints("int64", lambda inputs: padded_rows(inputs["position_ids"], inputs.case, 0)),
     "req_pool_indices": _of_case("int64", _req_pool_indices, "row_index"),
     "req_to_token": Input(req_to_token),
     "page_table": Input(page_table),

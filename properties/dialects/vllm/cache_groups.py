@@ -1,23 +1,8 @@
 """The names that vLLM's cache groups beside the full one add: windows, compressed states, rings."""
 
-from collections.abc import Callable
-from typing import Any
-
-from cumae.oracle import Case, Inputs
-from cumae.properties.dialects.dialect import Input
-from cumae.properties.dialects.held import Ints, ints
+from cumae.oracle import Inputs
+from cumae.properties.dialects.dialect import held_ints, host_number
 from cumae.properties.dialects.output import Output
-
-
-def _host(value: Callable[[Case], int], *carries: str) -> Input:
-    return Input(lambda inputs: value(inputs.case), carries)
-
-
-def _held(dtype: str, values: Callable[[Inputs], list[Any]]) -> Input:
-    def hold(inputs: Inputs) -> Ints:
-        return ints(values(inputs), dtype, inputs.case.layout.garbage)
-
-    return Input(hold)
 
 
 def _is_valid_token(inputs: Inputs) -> list[int]:
@@ -26,11 +11,11 @@ def _is_valid_token(inputs: Inputs) -> list[int]:
 
 
 GROUP_INPUTS = {
-    "is_valid_token": _held("bool", _is_valid_token),
-    "replay_start": _held("int32", lambda inputs: [0] * inputs.case.num_requests_padded),
-    "window_size": _host(lambda case: case.options.keys.window, "window"),
-    "index_width": _host(lambda case: case.window_columns, "min_window_columns"),
-    "capacity": _host(lambda case: case.options.ring.ring_capacity, "ring_capacity"),
+    "is_valid_token": held_ints("bool", _is_valid_token),
+    "replay_start": held_ints("int32", lambda inputs: [0] * inputs.case.num_requests_padded),
+    "window_size": host_number(lambda case: case.options.keys.window, "window"),
+    "index_width": host_number(lambda case: case.window_columns, "min_window_columns"),
+    "capacity": host_number(lambda case: case.options.ring.ring_capacity, "ring_capacity"),
 }
 
 

@@ -5,11 +5,10 @@ Lists have exactly the entries of the step: no list is padded. vLLM schedules no
 
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
 
 from cumae.oracle import Case, Inputs
 from cumae.oracle.model.drafts import num_drafts_of, num_logits_of
-from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.dialect import Input, held_ints
 from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.output import Output
 
@@ -30,13 +29,6 @@ def _num_requests(case: Case) -> int:
     return len(case.batch.requests)
 
 
-def _held(values: Callable[[Inputs], list[int]]) -> Input:
-    def hold(inputs: Inputs) -> Any:
-        return ints(values(inputs), "int32", inputs.case.layout.garbage)
-
-    return Input(hold, ("max_drafts",))
-
-
 def _scheduled(inputs: Inputs) -> list[int]:
     sums: list[int] = inputs["cu_seqlens_q"]
     return sums[1 : _num_requests(inputs.case) + 1]
@@ -54,7 +46,7 @@ def live(name: str, axis: str, count: Callable[[Case], int]) -> Output:
 
 
 DRAFT_INPUTS = {
-    "num_draft_tokens": _held(lambda inputs: num_drafts(inputs.case)),
+    "num_draft_tokens": held_ints("int32", lambda inputs: num_drafts(inputs.case), "max_drafts"),
     "cu_num_scheduled_tokens": Input(
         lambda inputs: ints(_scheduled(inputs), "int32", inputs.case.layout.garbage)
     ),

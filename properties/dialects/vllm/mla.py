@@ -1,20 +1,15 @@
 """The names that vLLM's MLA backends add to its dialect: selected tokens, chunks of cached context."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from cumae.oracle import Case, ChunkedContext, Inputs, chunked_context
 from cumae.properties.dialects.chunk_outputs import ChunkOutputs
-from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.dialect import Input, host_number
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.output import Output
 
 SELECTED = ("select_beyond", "selected_first", "selects_fewer", "selection_order", "topk")
 """Features that selected positions show."""
-
-
-def _host(value: Callable[[Case], int], *carries: str) -> Input:
-    return Input(lambda inputs: value(inputs.case), carries)
 
 
 def _token_indices(inputs: Inputs) -> Ints:
@@ -75,17 +70,17 @@ def _selection(name: str, follows: str) -> Output:
 
 INPUTS = {
     "token_indices": Input(_token_indices, SELECTED),
-    "NUM_TOPK_TOKENS": _host(_topk, "topk"),
-    "BLOCK_SIZE": _host(lambda case: case.batch.block_size),
-    "HAS_PREFILL_WORKSPACE": _host(
+    "NUM_TOPK_TOKENS": host_number(_topk, "topk"),
+    "BLOCK_SIZE": host_number(lambda case: case.batch.block_size),
+    "HAS_PREFILL_WORKSPACE": host_number(
         lambda case: case.options.selection.prefill_workspace, "prefill_workspace"
     ),
     "prefill_workspace_request_ids": _workspace("workspace_ids"),
     "prefill_workspace_starts": _workspace("workspace_starts"),
-    "dcp_size": _host(lambda case: case.batch.world, "world"),
-    "chunked_prefill_workspace_size": _host(lambda case: _scoped(case).workspace_tokens, "workspace"),
-    "num_prefills_with_context_cpu": _host(lambda case: _scoped(case).num_with_context),
-    "max_context_len_cpu": _host(_longest),
+    "dcp_size": host_number(lambda case: case.batch.world, "world"),
+    "chunked_prefill_workspace_size": host_number(lambda case: _scoped(case).workspace_tokens, "workspace"),
+    "num_prefills_with_context_cpu": host_number(lambda case: _scoped(case).num_with_context),
+    "max_context_len_cpu": host_number(_longest),
     "context_lens_cpu": Input(_held_context_lens),
     "context_lens_tensor": Input(_held_context_lens),
 }

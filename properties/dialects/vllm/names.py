@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from cumae.oracle import Case, Inputs, Request, causal_windows, local_len
-from cumae.properties.dialects.dialect import Dialect, Input
+from cumae.properties.dialects.dialect import Dialect, Input, held_ints, host_number
 from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.vllm.cache import (
@@ -26,14 +26,6 @@ from cumae.properties.dialects.vllm.drafts import DRAFT_INPUTS, DRAFT_OUTPUTS
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
 from cumae.properties.dialects.vllm.pages import PAGE_INPUTS, PAGE_OUTPUTS
-
-
-def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
-    return Input(lambda inputs: ints(values(inputs), "int32", inputs.case.layout.garbage))
-
-
-def _host(value: Callable[[Case], int], *carries: str) -> Input:
-    return Input(lambda inputs: value(inputs.case), carries)
 
 
 def _positions(inputs: Inputs) -> Ints:
@@ -121,7 +113,7 @@ def _longest(name: str) -> Callable[[Case], int]:
 
 
 def _per_request(name: str) -> Input:
-    return _int32(lambda inputs: inputs[name])
+    return held_ints("int32", lambda inputs: inputs[name])
 
 
 _INPUTS = {
@@ -131,34 +123,34 @@ _INPUTS = {
     "seq_lens_cpu": _per_request("seq_lens"),
     "num_computed_tokens": _per_request("context_lens"),
     "num_computed_tokens_cpu": _per_request("context_lens"),
-    "req_id_per_token": _int32(_req_id_per_token),
-    "req_id": _int32(_req_id_per_token),
-    "token_to_req_indices": _int32(_req_id_per_token),
+    "req_id_per_token": held_ints("int32", _req_id_per_token),
+    "req_id": held_ints("int32", _req_id_per_token),
+    "token_to_req_indices": held_ints("int32", _req_id_per_token),
     "positions": Input(_positions),
     "is_prefilling": Input(_is_prefilling),
     "block_table": Input(_block_table),
-    "block_size": _host(lambda case: case.batch.block_size),
-    "kernel_block_size": _host(lambda case: case.kernel_block_size),
-    "num_tokens": _host(lambda case: case.batch.num_tokens),
-    "num_tokens_padded": _host(lambda case: case.num_tokens_padded),
-    "num_actual_tokens": _host(lambda case: case.num_tokens_padded),
-    "num_reqs": _host(lambda case: len(case.batch.requests)),
-    "num_reqs_padded": _host(lambda case: case.num_requests_padded),
-    "max_query_len": _host(_longest("query_len")),
-    "max_seq_len": _host(_longest("seq_len")),
-    "dcp_world_size": _host(lambda case: case.batch.world, "world"),
-    "dcp_rank": _host(lambda case: case.options.parallel.rank, "rank"),
-    "cp_interleave": _host(lambda case: case.options.parallel.interleave, "interleave"),
-    "cp_kv_cache_interleave_size": _host(lambda case: case.options.parallel.interleave, "interleave"),
-    "compress_ratio": _host(lambda case: case.options.keys.compress_ratio, "split_groups"),
-    "num_prefills": _host(lambda case: len(_prefills(case))),
-    "num_prefill_tokens": _host(_num_prefill_tokens),
-    "num_decodes": _host(lambda case: len(case.batch.requests) - len(_prefills(case))),
-    "num_decode_tokens": _host(lambda case: case.batch.num_tokens - _num_prefill_tokens(case)),
-    "prefill_query_start_loc": _int32(_starts(lambda request, _: request.query_len)),
-    "uncompressed_seq_lens": _int32(lambda inputs: [r.seq_len for r in _prefills(inputs.case)]),
-    "cu_seq_lens": _int32(_starts(_num_rows)),
-    "local_cu_seq_lens": _int32(_starts(_num_local_rows)),
+    "block_size": host_number(lambda case: case.batch.block_size),
+    "kernel_block_size": host_number(lambda case: case.kernel_block_size),
+    "num_tokens": host_number(lambda case: case.batch.num_tokens),
+    "num_tokens_padded": host_number(lambda case: case.num_tokens_padded),
+    "num_actual_tokens": host_number(lambda case: case.num_tokens_padded),
+    "num_reqs": host_number(lambda case: len(case.batch.requests)),
+    "num_reqs_padded": host_number(lambda case: case.num_requests_padded),
+    "max_query_len": host_number(_longest("query_len")),
+    "max_seq_len": host_number(_longest("seq_len")),
+    "dcp_world_size": host_number(lambda case: case.batch.world, "world"),
+    "dcp_rank": host_number(lambda case: case.options.parallel.rank, "rank"),
+    "cp_interleave": host_number(lambda case: case.options.parallel.interleave, "interleave"),
+    "cp_kv_cache_interleave_size": host_number(lambda case: case.options.parallel.interleave, "interleave"),
+    "compress_ratio": host_number(lambda case: case.options.keys.compress_ratio, "split_groups"),
+    "num_prefills": host_number(lambda case: len(_prefills(case))),
+    "num_prefill_tokens": host_number(_num_prefill_tokens),
+    "num_decodes": host_number(lambda case: len(case.batch.requests) - len(_prefills(case))),
+    "num_decode_tokens": host_number(lambda case: case.batch.num_tokens - _num_prefill_tokens(case)),
+    "prefill_query_start_loc": held_ints("int32", _starts(lambda request, _: request.query_len)),
+    "uncompressed_seq_lens": held_ints("int32", lambda inputs: [r.seq_len for r in _prefills(inputs.case)]),
+    "cu_seq_lens": held_ints("int32", _starts(_num_rows)),
+    "local_cu_seq_lens": held_ints("int32", _starts(_num_local_rows)),
 }
 _OUTPUTS = {
     "sequence_layout": (

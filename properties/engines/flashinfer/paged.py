@@ -1,4 +1,4 @@
-"""What FlashInfer derives of appended tokens and of lists of pages."""
+"""Arrays that FlashInfer derives of appended tokens and of lists of pages."""
 
 from collections.abc import Callable
 from itertools import accumulate

@@ -1,4 +1,4 @@
-"""What a rank of decode context parallelism holds: lengths, rows and selected slots."""
+"""The share of a rank of decode context parallelism: lengths, rows and selected slots."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

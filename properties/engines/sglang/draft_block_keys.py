@@ -8,12 +8,13 @@ import torch
 
 from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import SGLANG, Output
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having, slots_of
 from cumae.properties.engines.sglang.cache_locs import DRAFTED, DRAFTS
 from cumae.properties.engines.sglang.draft_windows import WINDOWS
 from cumae.properties.engines.sglang.engine import ENGINE
 from cumae.properties.engines.sglang.mapped_tables import MAPPED
-from cumae.properties.engines.sglang.unified_lists import int32, prefix_lens
+from cumae.properties.engines.sglang.unified_lists import prefix_lens
 
 Tensor = torch.Tensor
 

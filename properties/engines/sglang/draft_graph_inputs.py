@@ -10,11 +10,11 @@ import torch
 from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import Dialect, Input, Output
 from cumae.properties.dialects.held import floats, ints
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.known import Known
 from cumae.properties.engines.pages import having, slots_of
 from cumae.properties.engines.sglang.cache_locs import DRAFTED, DRAFTS
 from cumae.properties.engines.sglang.engine import ENGINE, stops
-from cumae.properties.engines.sglang.unified_lists import int32
 
 Tensor = torch.Tensor
 Values = Callable[[Case], list[Any]]
@@ -119,7 +119,7 @@ def _padded(values: Values, rest: Any) -> Values:
 def _dialect(tail: Any, lens_tail: Any) -> Dialect:
     """Return the dialect; ``tail``: of tokens that nobody reads, ``lens_tail``: of lengths behind the graph.
 
-    Nobody reads ids and positions of padding, but its keys are written to its slots.
+    No kernel reads ids and positions of padding, but its keys are written to its slots.
     """
     correct = _buffer("correct", "int32", "the correct drafts", _most, _correct, UNTOUCHED)
     lens: Values = lambda case: stops(case).tolist()  # noqa: E731

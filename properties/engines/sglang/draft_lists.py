@@ -8,9 +8,10 @@ import torch
 
 from cumae.oracle import UNTOUCHED, Case, Inputs, kv_indices
 from cumae.properties.dialects import SGLANG, Output
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having, slots_of
 from cumae.properties.engines.sglang.engine import ENGINE
-from cumae.properties.engines.sglang.unified_lists import WHOLE, int32, prefix_lens
+from cumae.properties.engines.sglang.unified_lists import WHOLE, prefix_lens
 
 Tensor = torch.Tensor
 

@@ -8,6 +8,7 @@ import torch
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import SGLANG, Output
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.cache_locs import DRAFTED, DRAFTS
 from cumae.properties.engines.sglang.committed_drafts import committed_lens
@@ -20,7 +21,6 @@ from cumae.properties.engines.sglang.draft_block_keys import (
 )
 from cumae.properties.engines.sglang.draft_windows import WINDOWS
 from cumae.properties.engines.sglang.engine import ENGINE
-from cumae.properties.engines.sglang.unified_lists import int32
 
 Tensor = torch.Tensor
 _RINGS = DRAFTS.having(

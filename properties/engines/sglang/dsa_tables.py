@@ -10,6 +10,7 @@ from cumae.oracle import ANY, Case, Inputs
 from cumae.properties.dialects import SGLANG, Output
 from cumae.properties.dialects.sglang.pages import DUMP_SLOT, num_pages, page_columns, page_rows
 from cumae.properties.dialects.sglang.step import cache_seqlens, num_rows, pool_rows, slots_of
+from cumae.properties.engines.arrays import int32_room
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, STEPS
 
@@ -81,10 +82,6 @@ _TABLES = having(
 )
 
 
-def _filled(count: int, like: Tensor) -> Tensor:
-    return torch.empty(count, dtype=torch.int32, device=like.device)
-
-
 @ENGINE.adapts(
     _FILE,
     "fused_dsa_decode_metadata",
@@ -106,8 +103,8 @@ def dsa_tables_of_decodes(function: Any) -> Callable[..., None]:
         real_page_table: Tensor,
     ) -> None:
         count = len(seq_lens)
-        lens = (_filled(count, seq_lens), cu_seqlens_k, token_table)
-        selected = (_filled(count, seq_lens), _filled(count + 1, seq_lens), real_page_table)
+        lens = (int32_room(count, seq_lens), cu_seqlens_k, token_table)
+        selected = (int32_room(count, seq_lens), int32_room(count + 1, seq_lens), real_page_table)
         rows = (seq_lens, req_pool_indices, req_to_token)
         function(*rows, *lens, *selected, count, longest, 2048, page_size)
 
@@ -136,8 +133,8 @@ def dsa_tables_of_verify(function: Any) -> Callable[..., None]:
         real_page_table: Tensor,
     ) -> None:
         count, tokens = len(seq_lens), len(real_page_table)
-        lens = (_filled(count, seq_lens), cu_seqlens_k, token_table, _filled(tokens, seq_lens))
-        selected = (_filled(tokens, seq_lens), _filled(tokens + 1, seq_lens), real_page_table)
+        lens = (int32_room(count, seq_lens), cu_seqlens_k, token_table, int32_room(tokens, seq_lens))
+        selected = (int32_room(tokens, seq_lens), int32_room(tokens + 1, seq_lens), real_page_table)
         rows = (seq_lens, req_pool_indices, req_to_token)
         function(*rows, *lens, *selected, count, longest, 2048, page_size, draft_token_num)
 
@@ -166,8 +163,8 @@ def dsa_tables_of_draft_extend(function: Any) -> Callable[..., None]:
         real_page_table: Tensor,
     ) -> None:
         count, tokens = len(seq_lens), len(real_page_table)
-        lens = (_filled(count, seq_lens), cu_seqlens_k, token_table, _filled(tokens, seq_lens))
-        selected = (_filled(tokens, seq_lens), _filled(tokens + 1, seq_lens), real_page_table)
+        lens = (int32_room(count, seq_lens), cu_seqlens_k, token_table, int32_room(tokens, seq_lens))
+        selected = (int32_room(tokens, seq_lens), int32_room(tokens + 1, seq_lens), real_page_table)
         rows = (seq_lens, extend_seq_lens, req_pool_indices, req_to_token)
         sizes = (count, tokens, longest, 2048, page_size, int(extend_seq_lens.max()), tokens)
         function(*rows, *lens, *selected, *sizes)

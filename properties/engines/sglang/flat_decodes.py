@@ -10,6 +10,7 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import SGLANG, Ints
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import ints
+from cumae.properties.engines.arrays import int32_room
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, STEPS
 
 Tensor = torch.Tensor
@@ -50,15 +51,11 @@ def seqlens_expand(function: Any) -> Callable[..., dict[str, Tensor]]:
     return launch
 
 
-def _filled(count: int, like: Tensor) -> Tensor:
-    return torch.empty(count, dtype=torch.int32, device=like.device)
-
-
 def _tables(req_to_token: Tensor, req_pool_indices: Tensor, rows: int) -> tuple[Tensor, ...]:
     """Return the arguments of a fused function from the pool to the table of slots, which is scratch."""
     count = req_pool_indices.numel()
     table = req_to_token.new_empty(rows, req_to_token.shape[1])
-    scratch = (_filled(count, req_to_token), _filled(count + 1, req_to_token))
+    scratch = (int32_room(count, req_to_token), int32_room(count + 1, req_to_token))
     return (req_pool_indices, req_to_token, *scratch, table)
 
 

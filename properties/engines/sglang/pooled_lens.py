@@ -10,6 +10,7 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.dialects import SGLANG, Dialect, Output
 from cumae.properties.dialects.sglang.step import cache_seqlens
+from cumae.properties.engines.arrays import int32_room
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE, STEPS
 
@@ -98,11 +99,6 @@ VERIFIES = STEPS.having(phases=("decode",), verify_steps=True, **FEW)
 DRAFTS = STEPS.having(phases=("decode",), uniform_decodes=True, empty_requests=False, **FEW)
 
 
-def filled(count: int, like: Tensor) -> Tensor:
-    """Return room for int32 numbers that nothing is promised of."""
-    return torch.empty(count, dtype=torch.int32, device=like.device)
-
-
 def draft_extend(function: Any, rows: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *sizes: int) -> None:
     """Run a draft extend of ``sizes``: columns, selected keys, new tokens of each request, keys of a pool."""
     width, most, num_new, pool = sizes
@@ -117,7 +113,7 @@ def _lens_scratch(lens: Tensor, rows: int, req_to_token: Tensor) -> tuple[Tensor
     """Return tensors for what lengths do not need: keys of requests and both tables."""
     count, width = len(lens), req_to_token.shape[1]
     tables = (req_to_token.new_empty(rows, width), req_to_token.new_empty(rows, -(-width // 64)))
-    return (filled(count, lens), filled(count + 1, lens), *tables)
+    return (int32_room(count, lens), int32_room(count + 1, lens), *tables)
 
 
 @ENGINE.adapts(

@@ -10,6 +10,7 @@ from cumae.oracle import ANY, Case
 from cumae.properties.dialects import Output
 from cumae.properties.dialects.sglang.pages import DUMP_SLOT, page_columns
 from cumae.properties.dialects.sglang.step import cache_seqlens, num_rows, pool_rows, slots_of
+from cumae.properties.engines.arrays import int32_room
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE
 from cumae.properties.engines.sglang.pooled_lens import (
     DRAFTS,
@@ -19,7 +20,6 @@ from cumae.properties.engines.sglang.pooled_lens import (
     Lens,
     draft_extend,
     each_row,
-    filled,
     lens_in_graph,
     of_rows,
     pooled,
@@ -109,7 +109,7 @@ def pooled_tables_of_decodes(function: Any) -> Callable[..., None]:
         key_starts: Tensor,
     ) -> None:
         count, width = token_table.shape
-        selected = (filled(count, seq_lens), filled(count + 1, seq_lens))
+        selected = (int32_room(count, seq_lens), int32_room(count + 1, seq_lens))
         rows = (seq_lens, req_pool_indices, req_to_token)
         outputs = (keys, key_starts, token_table, *selected, real_page_table)
         function(*rows, *outputs, count, width, 2048, 64, pool)
@@ -140,7 +140,7 @@ def pooled_tables_of_verify(function: Any) -> Callable[..., None]:
         key_starts: Tensor,
     ) -> None:
         tokens, width = token_table.shape
-        lens = (filled(tokens, keys), filled(tokens, keys), filled(tokens + 1, keys))
+        lens = (int32_room(tokens, keys), int32_room(tokens, keys), int32_room(tokens + 1, keys))
         rows = (seq_lens, req_pool_indices, req_to_token)
         outputs = (keys, key_starts, token_table, *lens, real_page_table)
         function(*rows, *outputs, len(keys), width, 2048, 64, num_new, None, pool)
@@ -171,7 +171,7 @@ def pooled_tables_of_draft_extend(function: Any) -> Callable[..., None]:
         key_starts: Tensor,
     ) -> None:
         tokens, width = token_table.shape
-        lens = (filled(tokens, keys), filled(tokens, keys), filled(tokens + 1, keys))
+        lens = (int32_room(tokens, keys), int32_room(tokens, keys), int32_room(tokens + 1, keys))
         rows = (lens_in_graph, req_pool_indices, req_to_token)
         outputs = (keys, key_starts, token_table, *lens, real_page_table)
         draft_extend(function, rows, outputs, width, 2048, num_new, pool)

@@ -9,9 +9,10 @@ import torch
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import SGLANG, Output
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
-from cumae.properties.engines.sglang.unified_lists import WHOLE, int32
+from cumae.properties.engines.sglang.unified_lists import WHOLE
 
 Tensor = torch.Tensor
 _VERIFY = "sglang/kernels/ops/speculative/dspark/dspark_verify_window.py"

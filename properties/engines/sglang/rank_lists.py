@@ -4,12 +4,12 @@ from collections.abc import Callable
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
 import torch
 
 from cumae.oracle import Case, Inputs, local_len
 from cumae.properties.dialects import CUMAE, Input, Output
 from cumae.properties.dialects.held import ints
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 from cumae.properties.engines.sglang.listed_slots import RANKS
@@ -35,10 +35,6 @@ def _ranks_slots(case: Case) -> list[list[int]]:
         slots = [request.block_ids[p // size] * size + p % size for p in range(request.seq_len)]
         found.append([slots[p] for p in range(rank, request.seq_len, world)])
     return found
-
-
-def _held(values: Callable[[Case], list[int]]) -> Callable[[Case], Any]:
-    return lambda case: np.array(values(case), dtype=np.int32)
 
 
 def _width(case: Case) -> int:
@@ -79,8 +75,8 @@ def _compact(_: Any, inputs: Inputs) -> list[int]:
             expect=_compact,
         ),
         rectangle=Input(_rectangle),
-        held_lens=_held(lambda case: [len(row) for row in _ranks_slots(case)]),
-        ragged_starts=_held(lambda case: [0, *accumulate(max(len(row), 1) for row in _ranks_slots(case))]),
+        held_lens=int32(lambda case: [len(row) for row in _ranks_slots(case)]),
+        ragged_starts=int32(lambda case: [0, *accumulate(max(len(row), 1) for row in _ranks_slots(case))]),
         num_queries=_queries,
     ),
     domain=RANKS,
@@ -126,11 +122,11 @@ def _all_slots(case: Case) -> list[int]:
             shape=lambda case: (sum(map(len, _ranks_slots(case))),),
             expect=_slots_by_rank,
         ),
-        all_slots=_held(_all_slots),
-        all_lens=_held(lambda case: [request.seq_len for request in case.batch.requests]),
-        all_starts=_held(lambda case: [0, *accumulate(r.seq_len for r in case.batch.requests)]),
-        held_lens=_held(lambda case: [len(row) for row in _ranks_slots(case)]),
-        held_starts=_held(lambda case: [0, *accumulate(map(len, _ranks_slots(case)))]),
+        all_slots=int32(_all_slots),
+        all_lens=int32(lambda case: [request.seq_len for request in case.batch.requests]),
+        all_starts=int32(lambda case: [0, *accumulate(r.seq_len for r in case.batch.requests)]),
+        held_lens=int32(lambda case: [len(row) for row in _ranks_slots(case)]),
+        held_starts=int32(lambda case: [0, *accumulate(map(len, _ranks_slots(case)))]),
         num_ranks=lambda case: _world(case)[0],
         own_rank=lambda case: _world(case)[1],
     ),
@@ -181,7 +177,7 @@ def _rows_of_keys(answer: Any, inputs: Inputs) -> list[int]:
             shape=lambda case: (sum(request.seq_len for request in case.batch.requests),),
             expect=_rows_of_keys,
         ),
-        prefix_starts=_held(lambda case: [0, *accumulate(r.context_len for r in case.batch.requests)]),
+        prefix_starts=int32(lambda case: [0, *accumulate(r.context_len for r in case.batch.requests)]),
     ),
     domain=_UNPADDED.having(missing_blocks=False, key_scope=("all",)),
 )

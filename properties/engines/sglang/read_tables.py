@@ -10,10 +10,11 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import SGLANG, Output
 from cumae.properties.dialects.sglang.pages import page_columns
 from cumae.properties.dialects.sglang.step import cache_seqlens
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having, slots_of
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE
 from cumae.properties.engines.sglang.mapped_tables import MAPPED, of_pages, table
-from cumae.properties.engines.sglang.unified_lists import WHOLE, int32
+from cumae.properties.engines.sglang.unified_lists import WHOLE
 from cumae.properties.engines.sglang.virtual_slots import SHIFT, map_of_pages, physical_of
 
 Tensor = torch.Tensor

@@ -10,6 +10,7 @@ import torch
 
 from cumae.oracle import ANY, Case, Inputs
 from cumae.properties.dialects import CUMAE, SGLANG, Output
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having, listed_slots, slots_of
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 
@@ -17,11 +18,6 @@ Tensor = torch.Tensor
 WHOLE = STEPS.having(padding="none", missing_blocks=False, rowless_requests=False)
 _EXTEND = "sglang/kernels/ops/attention/extend_attention.py"
 _TILE = 128
-
-
-def int32(values: Callable[[Case], list[int]]) -> Callable[[Case], Any]:
-    """Return an input of int32 numbers of a case."""
-    return lambda case: np.array(values(case), dtype=np.int32)
 
 
 def prefix_lens(case: Case) -> list[int]:

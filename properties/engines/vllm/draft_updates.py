@@ -4,12 +4,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 
 from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import VLLM, Ints, Output
 from cumae.properties.dialects.held import ints
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.engine import ENGINE, UNPADDED
 
@@ -36,10 +36,6 @@ def _advanced(name: str, dtype: str, rule: str, values: Any, before: Any) -> Out
         expect=values,
         before=_int_before(before, dtype),
     )
-
-
-def _int32(values: Callable[[Case], list[Any]]) -> Callable[[Case], Any]:
-    return lambda case: np.array(values(case), dtype=np.int32)
 
 
 def _step(case: Case) -> int:
@@ -105,8 +101,8 @@ def _beside(
         _beside("next_ids", "the id of the new draft", lambda case: 1, lambda b, _: [100 + b]),
         _beside("drafts_of_requests", "the new draft in the column of the step", lambda case: 3, _drafts_row),
         _beside("next_hidden", "the hidden state of the new draft", _hidden_size, _hidden_row),
-        new_drafts=_int32(lambda case: [100 + b for b in range(len(case.batch.requests))]),
-        new_hidden=_int32(_hidden_rows),
+        new_drafts=int32(lambda case: [100 + b for b in range(len(case.batch.requests))]),
+        new_hidden=int32(_hidden_rows),
         draft_step=_step,
         max_model_len=_limit,
     ),

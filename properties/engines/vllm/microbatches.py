@@ -1,15 +1,15 @@
 """Steps that come from other ones: microbatches of a larger step, and steps that parallel drafts extend."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 
 from cumae.oracle import Case
 from cumae.properties.dialects import VLLM
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.vllm.engine import ENGINE, UNPADDED
 
 Tensor = torch.Tensor
@@ -17,10 +17,6 @@ _BEFORE, _BEHIND = 3, 4
 """The tokens of the requests of a larger step that stand before those of the case, and behind them."""
 _CUT_BEFORE, _CUT_BEHIND = 2, 1
 """The tokens that a larger step has more of the case's first request, and of its last."""
-
-
-def _held(values: Callable[[Case], Sequence[int]]) -> Callable[[Case], Any]:
-    return lambda case: np.array([*values(case)], dtype=np.int32)
 
 
 def _query_lens(case: Case) -> list[int]:
@@ -47,9 +43,9 @@ def _lens_of_cut(case: Case) -> list[int]:
 
 
 _MICROBATCH = VLLM.extend(
-    starts_of_larger=_held(_starts_of_larger),
-    starts_of_cut=_held(_starts_of_cut),
-    lens_of_cut=_held(_lens_of_cut),
+    starts_of_larger=int32(_starts_of_larger),
+    starts_of_cut=int32(_starts_of_cut),
+    lens_of_cut=int32(_lens_of_cut),
 )
 _SLICES = "vllm/v1/worker/gpu/ubatch_utils.py"
 
@@ -113,10 +109,10 @@ def _extension(case: Case) -> int:
 
 _SHORTER = VLLM.extend(
     extension=_extension,
-    shorter_starts=_held(
+    shorter_starts=int32(
         lambda case: [0, *accumulate(length - _extension(case) for length in _query_lens(case))]
     ),
-    shorter_lens=_held(lambda case: [r.seq_len - _extension(case) for r in case.batch.requests]),
+    shorter_lens=int32(lambda case: [r.seq_len - _extension(case) for r in case.batch.requests]),
 )
 
 

@@ -9,6 +9,7 @@ import torch
 
 from cumae.oracle import Case, causal_windows
 from cumae.properties.dialects import VLLM, Output
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.engine import ENGINE, UNPADDED
 
@@ -30,10 +31,6 @@ def _ordered(case: Case) -> list[tuple[int, int]]:
 
 def _ordered_starts(case: Case) -> list[int]:
     return [0, *np.cumsum([new for _, new in _ordered(case)]).tolist()]
-
-
-def _int32(values: Callable[[Case], list[int]]) -> Callable[[Case], Any]:
-    return lambda case: np.array(values(case), dtype=np.int32)
 
 
 def _counts(case: Case) -> list[list[int]]:
@@ -77,8 +74,8 @@ def _counted(count: int, values: Callable[[Case], list[int]]) -> Output:
 
 
 _ORDERED = VLLM.extend(
-    ordered_starts=_int32(_ordered_starts),
-    ordered_lens=_int32(lambda case: [sum(one) for one in _ordered(case)]),
+    ordered_starts=int32(_ordered_starts),
+    ordered_lens=int32(lambda case: [sum(one) for one in _ordered(case)]),
     threshold=_threshold,
 )
 

@@ -9,6 +9,7 @@ import torch
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import VLLM, Output
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 
@@ -16,10 +17,6 @@ Tensor = torch.Tensor
 _INDEXER = "vllm/v1/attention/backends/mla/indexer.py"
 _BEFORE = (3, 40)
 """New tokens and keys of a request that stands in front of the chunk."""
-
-
-def _held(values: Callable[[Case], list[int]]) -> Callable[[Case], Any]:
-    return lambda case: np.array(values(case), dtype=np.int32)
 
 
 def _prefill_starts(case: Case) -> list[int]:
@@ -75,9 +72,9 @@ _CHUNK = having(
         shape=lambda case: (len(_owners(case)),),
         expect=lambda _, inputs: _owners(inputs.case),
     ),
-    starts_of_step=_held(_prefill_starts),
-    lens_of_step=_held(_prefill_lens),
-    groups_of_step=_held(_group_lens),
+    starts_of_step=int32(_prefill_starts),
+    lens_of_step=int32(_prefill_lens),
+    groups_of_step=int32(_group_lens),
     first_of_part=lambda case: _cut(case)[0],
     stop_of_part=lambda case: _cut(case)[1],
 )
@@ -94,7 +91,7 @@ _CHUNK = having(
 def prefill_chunk(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The chunk of all prefills but one in front of it, and a part of its rows.
 
-    Nothing is computed for a chunk without keys; its windows are empty.
+    A chunk without keys is not computed; its windows are empty.
     """
 
     def launch(

@@ -1,4 +1,4 @@
-"""What a step takes from its prompts, states, windows and encoders."""
+"""Tokens, states and rows that a step takes from its prompts, states, windows and encoders."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise

@@ -26,7 +26,7 @@ def tell(
     num_requests: int,
     block_size: int,
 ) -> Told:
-    """What an operation of one's own may say: of requests, boundaries, tokens, and of nothing known here."""
+    """Facts that an operation of one's own may state: of requests, boundaries, tokens, or nothing known."""
     lens = [c + q for c, q in zip(context_lens, query_lens, strict=True)]
     starts = [0]
     for length in lens:

@@ -1,4 +1,4 @@
-"""What a search tells of a failure: types, causes, what was added to ids, what it left out."""
+"""Reports of failures: types, causes, numbers added to ids, cases left out."""
 
 import os
 import random

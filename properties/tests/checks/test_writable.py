@@ -1,4 +1,4 @@
-"""What cannot be written is said before anything runs; a verdict is told though it cannot be saved."""
+"""A file that cannot be written is refused before anything runs; an unsaved verdict is still reported."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What `cumae bench` times: ways that agree. The times themselves need a GPU."""
+"""Tests that `cumae bench` times ways that agree. The times themselves need a GPU."""
 
 import doctest
 import json

@@ -1,4 +1,4 @@
-"""What a run prints: the verdict first, whole on a narrow terminal, and only shapes that can be shown."""
+"""Output of a run: the verdict first, whole on a narrow terminal, and only shapes that can be shown."""
 
 import time
 from dataclasses import replace

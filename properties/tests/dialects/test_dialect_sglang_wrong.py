@@ -81,7 +81,7 @@ def start_not_added(extend_prefix_lens: Any, extend_seq_lens: Any, ks: Any, ke: 
 
 
 def selected_of_the_first_requests(page_table_1: Any, topk_indices: Any, result: Any) -> None:
-    """What is right for a decode, on an extend: rows of the table are requests there, not tokens."""
+    """Right for a decode, called on an extend: rows of the table are requests there, not tokens."""
     row = torch.arange(topk_indices.shape[0], device=topk_indices.device).clamp(max=page_table_1.shape[0] - 1)
     if topk_indices.numel() and page_table_1.numel():
         found = page_table_1[row[:, None], topk_indices.clamp(min=0).long()]
@@ -98,7 +98,7 @@ def none_read_as_the_first(
     topk_indices: Any,
     result: Any,
 ) -> None:
-    """What selects nothing reads position 0."""
+    """A row that selects nothing reads position 0."""
     chosen = topk_indices.clamp(min=0)
     selected_in_pool(req_to_token, req_pool_indices, extend_prefix_lens, extend_seq_lens, chosen, result)
 
@@ -144,7 +144,7 @@ def stops_at_the_first_none(
     topk_indices: Any,
     num_token_non_padded: int,
 ) -> Any:
-    """What is selected behind a -1 is left out."""
+    """Positions selected behind a -1 are left out."""
     given = (num_token_non_padded, page_table_1, token_to_batch_idx)
     found = topk_to_slots(forward_mode, *given, topk_indices)
     return torch.where((topk_indices < 0).cumsum(1) > 0, -1, found)

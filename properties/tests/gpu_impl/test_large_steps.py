@@ -1,4 +1,4 @@
-"""What only large steps launch: lists of more requests than a program scans, smaller programs for rows."""
+"""Launches of large steps only: lists of more requests than a program scans, smaller programs for rows."""
 
 import importlib
 from itertools import islice

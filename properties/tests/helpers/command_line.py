@@ -5,6 +5,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 from cumae.properties.commands.main import main
 from cumae.properties.tests.helpers.python_process import Done, run_python
@@ -25,8 +26,10 @@ def cumae(*arguments: str, cwd: Path) -> Done:
     os.chdir(cwd)
     sys.argv = ["cumae", *arguments]
     sys.path.insert(0, str(cwd))
+    # Under `python -m pytest`, click would name the program after pytest.
+    run_by_name = patch.object(sys.modules["__main__"], "__package__", None)
     try:
-        with redirect_stdout(told), redirect_stderr(said):
+        with redirect_stdout(told), redirect_stderr(said), run_by_name:
             main()
     except SystemExit as end:
         status = int(end.code or 0)

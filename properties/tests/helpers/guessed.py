@@ -1,4 +1,4 @@
-"""What is guessed about a wrong answer."""
+"""Guesses about a wrong answer."""
 
 from collections.abc import Callable
 from typing import Any

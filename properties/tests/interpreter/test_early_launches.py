@@ -23,7 +23,7 @@ def test_a_kernel_that_waits_first_is_right(options: dict[str, Any]) -> None:
 
 
 def test_loads_before_it_waits_are_noted() -> None:
-    """What is loaded may be a weight that no kernel writes."""
+    """Such a load may be of a weight that no kernel writes."""
     verdict = check(waiting(LATE, launch_pdl=True), "position_ids", examples=10, save_to=None)
     assert verdict, verdict
     (note,) = verdict.notes

@@ -1,4 +1,4 @@
-"""What the interpreter remembers is what it would work out."""
+"""The interpreter remembers exactly the values that it would work out."""
 
 from typing import Any
 

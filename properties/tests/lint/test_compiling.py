@@ -1,4 +1,4 @@
-"""What the linter lists as missing on a target, and does not call a flaw."""
+"""The linter lists combinations that a target lacks, and does not call them flaws."""
 
 from cumae.properties.lint.compiling import TARGETS, Texts, missing_on
 

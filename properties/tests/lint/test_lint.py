@@ -45,7 +45,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Path) -> None:
-    """What `ci/targets` recorded with this Triton is not compiled again."""
+    """Kernels that `ci/targets` recorded with this Triton are not compiled again."""
     file, record = tmp_path / "found.json", tmp_path / RECORD.name
     shutil.copy(RECORD, record)
     done = run(tmp_path, *LINT, "--record", str(record), "--json", str(file))

@@ -1,4 +1,4 @@
-"""What can be called by argument names is tested, under a name that finds it again; else one clear line."""
+"""Any callable with argument names is tested, under a name that finds it again; others get one clear line."""
 
 import math
 import subprocess

@@ -26,7 +26,7 @@ def owners(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) -> Non
 
 
 def ids_of_other_length(query_start_loc: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What reads poison as the number of tokens returns none."""
+    """Returns no ids if it reads poison as the number of tokens."""
     count = max(int(query_start_loc[-1]), 0) % 2**20
     return {"req_id_per_token": torch.zeros(count, dtype=torch.int32, device=query_start_loc.device)}
 

@@ -1,4 +1,4 @@
-"""What is wrong in an operation of one's own is told, and not the function."""
+"""Mistakes in an operation of one's own are reported as such, and not as faults of the function."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What a function under test raises is placed at its own line and at its kernel's, whatever wraps it."""
+"""An error of a function under test is placed at its own line and at its kernel's, whatever wraps it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What pytest tells of cumae's items: header, FAILED lines, one report for one reason, pinned cases."""
+"""Output of pytest about cumae's items: header, FAILED lines, one report for one reason, pinned cases."""
 
 import json
 import re

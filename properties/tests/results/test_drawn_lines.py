@@ -1,4 +1,4 @@
-"""What the lines of a drawing say of requests that are idle, left out, or cut in the middle of a block."""
+"""Lines of a drawing of requests that are idle, left out, or cut in the middle of a block."""
 
 from cumae.oracle import Batch, Case, Request, leveled
 from cumae.properties.results.drawing import draw

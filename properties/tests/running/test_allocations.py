@@ -1,4 +1,4 @@
-"""What a function allocates holds poison, on the host too."""
+"""Memory that a function allocates holds poison, on the host too."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What Triton compiles in a search is counted, and told if it took much of the time."""
+"""Compiles of Triton in a search are counted, and reported if they took much of the time."""
 
 from pathlib import Path
 

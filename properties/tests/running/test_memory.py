@@ -1,4 +1,4 @@
-"""What the hooks in the interpreter see of a kernel's accesses, each told by tensor, element and line."""
+"""The hooks in the interpreter report a kernel's accesses by tensor, element and line."""
 
 from collections.abc import Callable
 from dataclasses import replace

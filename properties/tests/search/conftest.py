@@ -1,4 +1,4 @@
-"""What tests of isolated searches share: a process takes seconds to start."""
+"""Processes shared by tests of isolated searches: one takes seconds to start."""
 
 from collections.abc import Iterator
 

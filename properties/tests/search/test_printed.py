@@ -1,4 +1,4 @@
-"""What a function prints: the last lines are kept, of a flood too, and of a process that dies."""
+"""Output of a function: the last lines are kept, of a flood too, and of a process that dies."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is correct is accused by no check; what `ci/false_alarms.py` says of it can be an accusation, too."""
+"""No check accuses a correct function; `ci/false_alarms.py` counts an error as an accusation, too."""
 
 from collections.abc import Iterator
 from dataclasses import replace

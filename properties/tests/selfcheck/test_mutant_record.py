@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cumae.properties.selfcheck.figures import released_mutants_line
+from cumae.properties.selfcheck.fault_figures import released_mutants_line
 from cumae.properties.selfcheck.mutant_record import joined, reasons_in
 
 _MACHINE = {"device": "CPU", "python": "3", "torch": "2", "triton": "3", "numpy": "2"}

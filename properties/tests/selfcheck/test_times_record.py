@@ -56,7 +56,7 @@ def test_rates_stand_beside_those_before() -> None:
     now |= {"processes": 16, "together": 4100}
     before = now | {"searches": [search | {"rate": 125}], "together": 2000}
     run = {"kernel": "cumae.gpu_impl:write_position_ids", "command": "c", "now": now, "before": before}
-    run |= {"device": "NVIDIA H200", "note": "; a slow host"}
+    run |= {"device": "NVIDIA H200", "note": "a slow host"}
     told, *_, seeded, drawn, calls, searched, processes = rates_lines(run)
     assert told.startswith("Cases a second of `write_position_ids` on one NVIDIA H200 (`c`; a slow host): ")
     assert seeded == "| generator alone, seeded cases | 1,000 | 1,000 |"

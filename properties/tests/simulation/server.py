@@ -11,7 +11,7 @@ from cumae.properties.cases.choices import Choices, mixed
 
 Answer = Callable[[Inputs], Mapping[str, Any]]
 UNKNOWN = -1
-"""What a row predicts behind a wrong draft."""
+"""The prediction of a row behind a wrong draft."""
 
 
 def right_slots(inputs: Inputs) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a request computes in a step: ``query_len`` tokens, the last of them ``drafts``.
+    """The work of a request in a step: ``query_len`` tokens, the last of them ``drafts``.
 
     ``samples``: whether its last known token is among them, so that the next one follows.
     """

@@ -1,4 +1,4 @@
-"""What keeps state between steps, captured in a CUDA graph and replayed on other lengths."""
+"""Functions that keep state between steps, captured in a CUDA graph and replayed on other lengths."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

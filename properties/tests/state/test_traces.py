@@ -1,6 +1,5 @@
-"""What needs two steps is found in a trace, reduced, saved and shown again."""
+"""Faults that need two steps are found in a trace, reduced, saved and shown again."""
 
-from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,8 @@ from cumae.fixtures.limits.limit import step
 from cumae.gpu_impl import PersistentBuffers
 from cumae.oracle import Batch, Case, Layout, Request, Trace, leveled, trace_from_json, trace_to_json
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.trace_reducer import reduce_trace
-from cumae.properties.operations.binding import Binding, binding_of
-from cumae.properties.operations.targets import load_function
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.steps import svg_steps
@@ -28,6 +25,7 @@ from cumae.properties.search.loop import search
 from cumae.properties.search.traces import TraceRun
 from cumae.properties.state.system import System
 from cumae.properties.state.walks import walk
+from cumae.properties.tests.given.walks import bound, steps_of
 from cumae.properties.tests.helpers.command_line import cumae
 
 DEVICE = prepare("auto")
@@ -41,19 +39,6 @@ STATEFUL = {
 }
 IN_STEPS = [bug for bug in BUGS if bug.name in STATEFUL]
 SLOTS = next(bug for bug in BUGS if bug.report == "vllm#36580")
-
-
-def bound(operation: str, target: str, dialect: str = "cumae") -> Binding:
-    return binding_of(load_function(target), operation, dialect)
-
-
-def everything() -> Binding:
-    """A binding that shows every feature, so that the engine varies all of them."""
-    return replace(bound("slot_mapping", "cumae.gpu_impl:write_slot_mapping"), features=NAMES)
-
-
-def steps_of(number: int, count: int, **more: Any) -> list[Case]:
-    return list(islice(walk(everything(), number, **more), count))
 
 
 @pytest.mark.parametrize("bug", [*IN_STEPS, SLOTS], ids=lambda bug: bug.target.rpartition(":")[2])

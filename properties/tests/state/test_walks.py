@@ -10,34 +10,19 @@ import pytest
 
 from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.shapes import shapes_of
 from cumae.properties.dialects import CUMAE, Ints
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.operations.binding import Binding, binding_of
-from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 from cumae.properties.search.rounds import SEED_ROUNDS, WALKS
 from cumae.properties.state.plans import DECODES, FEW_ROWS, ROUND, WIDE
 from cumae.properties.state.walks import trace_of, walk
+from cumae.properties.tests.given.walks import bound, everything, steps_of
 
 DEVICE = prepare("auto")
 KERNELS = [(operation.name, target) for operation in OPERATIONS.values() for target in operation.kernels]
-
-
-def bound(operation: str, target: str, dialect: str = "cumae") -> Binding:
-    return binding_of(load_function(target), operation, dialect)
-
-
-def everything() -> Binding:
-    """A binding that shows every feature, so that the engine varies all of them."""
-    return replace(bound("slot_mapping", "cumae.gpu_impl:write_slot_mapping"), features=NAMES)
-
-
-def steps_of(number: int, count: int, **more: Any) -> list[Case]:
-    return list(islice(walk(everything(), number, **more), count))
 
 
 def traces_of(target: str, operation: str, count: int) -> list[list[Case]]:

@@ -5,20 +5,13 @@ from collections import Counter
 import pytest
 
 from cumae.oracle import Request
-from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import NAMES
 from cumae.properties.steps.branches import BRANCHES
 from cumae.properties.steps.kinds import KINDS
-from cumae.properties.steps.ladder import Ladder
-
-LADDER = Ladder(Domain(), NAMES)
+from cumae.properties.tests.given.kinds import smallest
 
 
 def _requests(name: str) -> tuple[Request, ...]:
-    build, sizes = BRANCHES[name]
-    case = build(LADDER, sizes[0])
-    assert case is not None
-    return case.batch.requests
+    return smallest(name).batch.requests
 
 
 def _pages(requests: tuple[Request, ...], place: int) -> Counter[int]:

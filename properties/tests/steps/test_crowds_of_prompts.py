@@ -4,21 +4,10 @@ import pytest
 
 from cumae.oracle import Case
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import NAMES
 from cumae.properties.steps.crowds_of_prompts import CROWDS
 from cumae.properties.steps.deep_heads import DEEP_HEADS
 from cumae.properties.steps.kinds import KINDS
-from cumae.properties.steps.ladder import Ladder
-
-LADDER = Ladder(Domain(), NAMES)
-
-
-def _made(name: str) -> Case:
-    build, sizes = KINDS[name]
-    case = build(LADDER, sizes[0])
-    assert case is not None
-    return case
+from cumae.properties.tests.given.kinds import smallest
 
 
 def _lens(case: Case, phase: str) -> list[tuple[int, int]]:
@@ -38,7 +27,7 @@ def test_each_stands_among_the_kinds() -> None:
     ],
 )
 def test_prompts_begin_under_an_option(name: str, option: str, value: int) -> None:
-    case = _made(name)
+    case = smallest(name)
     held = case.batch.world if option == "world" else getattr(case.options.keys, option)
     assert held == value
     lens = _lens(case, "prefill")
@@ -47,7 +36,7 @@ def test_prompts_begin_under_an_option(name: str, option: str, value: int) -> No
 
 
 def test_sequences_begin_inside_chunks_by_position() -> None:
-    case = _made("many chunks by position")
+    case = smallest("many chunks by position")
     assert case.options.chunks.absolute_chunks
     assert (
         sum(cached % 64 > 0 and (cached + new) // 64 > cached // 64 for cached, new in _lens(case, "prefill"))
@@ -56,21 +45,21 @@ def test_sequences_begin_inside_chunks_by_position() -> None:
 
 
 def test_decodes_stand_behind_or_before_what_is_beside_them() -> None:
-    first = [r.query_len for r in _made("prompts in chunks, before decodes").batch.requests]
+    first = [r.query_len for r in smallest("prompts in chunks, before decodes").batch.requests]
     assert min(first[:4]) >= 520 and {*first[4:]} == {1}
-    last = [r.query_len for r in _made("a chunk by position, behind decodes").batch.requests]
+    last = [r.query_len for r in smallest("a chunk by position, behind decodes").batch.requests]
     assert {*last[:-1]} == {1} and last[-1] == 600
 
 
 def test_all_decodes_see_more_keys_than_are_selected() -> None:
     for name in ("deep selections and a chunk", "deep selections for 148 workers"):
-        case = _made(name)
+        case = smallest(name)
         assert min(cached for cached, _ in _lens(case, "decode")) > case.options.selection.topk == 2_048
     assert case.options.schedule.num_workers == 148
 
 
 def test_chunks_beside_drafts_verify_none() -> None:
-    requests = _made("drafts and chunks").batch.requests
+    requests = smallest("drafts and chunks").batch.requests
     assert [num_drafts_of(r, 3) for r in requests] == [3] * 67 + [0] * 2
 
 
@@ -85,14 +74,14 @@ def test_chunks_beside_drafts_verify_none() -> None:
     ],
 )
 def test_pages_are_small(name: str, block_size: int) -> None:
-    case = _made(name)
+    case = smallest(name)
     assert case.batch.block_size == case.kernel_block_size == block_size
 
 
 def test_heads_are_those_of_models() -> None:
     for name in DEEP_HEADS:
-        heads = _made(name).options.heads
+        heads = smallest(name).options.heads
         assert heads.num_heads == 8 and heads.head_dim == heads.value_dim in (16, 64, 128)
-    assert _made("a long prefix in 8 heads").batch.requests[0].context_len * 8 * 128 > 2**24
+    assert smallest("a long prefix in 8 heads").batch.requests[0].context_len * 8 * 128 > 2**24
     for name in ("a prefill of 8 slim heads, HND", "a long prefix in 8 slim heads of fp8"):
-        assert _made(name).batch.requests[0].seq_len * 8 > 65_535
+        assert smallest(name).batch.requests[0].seq_len * 8 > 65_535

@@ -2,22 +2,11 @@
 
 import pytest
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import Inputs
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import NAMES
 from cumae.properties.steps.kinds import KINDS
-from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.meeting_steps import MEETING
-
-LADDER = Ladder(Domain(), NAMES)
-
-
-def _made(name: str) -> Case:
-    build, sizes = MEETING[name]
-    case = build(LADDER, sizes[0])
-    assert case is not None
-    return case
+from cumae.properties.tests.given.kinds import smallest
 
 
 def test_each_stands_among_the_kinds() -> None:
@@ -25,7 +14,7 @@ def test_each_stands_among_the_kinds() -> None:
 
 
 def test_prompts_before_drafts_have_none() -> None:
-    case = _made("prompts before drafts")
+    case = smallest("prompts before drafts")
     assert case.options.drafts.max_drafts == 3
     drafts = [num_drafts_of(request, 3) for request in case.batch.requests]
     assert drafts == [0] * 3 + [3] * (len(drafts) - 3)
@@ -33,19 +22,19 @@ def test_prompts_before_drafts_have_none() -> None:
 
 @pytest.mark.parametrize("name", ["idle ones in wide rows", "a deep chunk in wide rows"])
 def test_wide_rows_are_those_of_released_models(name: str) -> None:
-    rows = _made(name).options.rows
+    rows = smallest(name).options.rows
     assert (rows.row_format, rows.kv_lora_rank + rows.qk_rope_head_dim) == ("bf16", 576)
 
 
 def test_hybrid_pages_are_cut_into_kernel_blocks_of_16() -> None:
-    case = _made("parts of hybrid pages")
+    case = smallest("parts of hybrid pages")
     assert (case.batch.block_size, Inputs(case)["kernel_block_size"]) == (656, 16)
 
 
 def test_those_from_elsewhere_have_a_token_left() -> None:
-    requests = _made("arrived from elsewhere").batch.requests
+    requests = smallest("arrived from elsewhere").batch.requests
     assert [r.query_len for r in requests] == [2] * 13 + [1] * 3
     assert [num_drafts_of(r, 1) for r in requests] == [1] * 13 + [0] * 3
-    windows = _made("arrivals in windows")
+    windows = smallest("arrivals in windows")
     assert windows.options.keys.window == 128
     assert {(r.phase, r.query_len) for r in windows.batch.requests} == {("prefill", 1)}

@@ -14,26 +14,18 @@ from cumae.properties.state.walks import trace_of
 from cumae.properties.steps.kinds import KINDS
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.moved_blocks import with_another
-
-LADDER = Ladder(Domain(), NAMES)
-
-
-def _made(name: str, ladder: Ladder = LADDER) -> Case:
-    build, sizes = KINDS[name]
-    case = build(ladder, sizes[0])
-    assert case is not None
-    return case
+from cumae.properties.tests.given.kinds import LADDER, smallest
 
 
 def test_neighbours_of_equal_lengths_have_other_drafts() -> None:
-    case = _made("unequal drafts")
+    case = smallest("unequal drafts")
     assert len({(r.context_len, r.query_len) for r in case.batch.requests}) == 1
     assert {*Inputs(case)["num_drafts"]} == {0, 1, 2, 3}
 
 
 def test_tokens_select_nothing_and_others_have_holes_in_the_cache_or_in_a_workspace() -> None:
     for name, gathered in (("selections with holes", False), ("selections with holes in a workspace", True)):
-        inputs = Inputs(_made(name))
+        inputs = Inputs(smallest(name))
         rows = [[position >= 0 for position in row] for row in inputs["selected_positions"]]
         assert not any(rows[0]) and any(map(any, rows))
         ids = inputs["workspace_ids"] or [-1] * len(rows)
@@ -80,7 +72,7 @@ def test_a_seed_selects_others_between_the_same_ends() -> None:
 
 
 def test_without_a_seed_no_position_stands_behind_a_hole() -> None:
-    case = _made("selections with holes")
+    case = smallest("selections with holes")
     plain = replace(case, options=case.options.having(selection_seed=0, select_beyond=False))
     for row in Inputs(plain)["selected_positions"]:
         positions = [position >= 0 for position in row]
@@ -94,8 +86,8 @@ def test_keys_in_a_workspace_lie_apart_by_the_gap() -> None:
 
 
 def test_biases_of_a_router_are_of_one_kind_if_they_may_be() -> None:
-    case = _made("routed by nan_and_inf behind low biases")
+    case = smallest("routed by nan_and_inf behind low biases")
     assert (case.options.router.logits_kind, case.options.router.bias_kind) == ("nan_and_inf", "low")
     ladder = Ladder(Domain(bias_kind=("as_logits",)), NAMES)
-    case = _made("routed by nan_and_inf behind low biases", ladder)
+    case = smallest("routed by nan_and_inf behind low biases", ladder)
     assert case.options.router.bias_kind == "as_logits"

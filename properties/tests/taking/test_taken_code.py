@@ -1,4 +1,4 @@
-"""What is defined of the code that is taken, when, and what stands for the device."""
+"""Which parts of taken code are defined, when, and what stands for the device."""
 
 from pathlib import Path
 from textwrap import dedent
