@@ -79,7 +79,7 @@ def _findings(
     flaws = sorted(found.flaws)
     _print_flaws(flaws, len(found.kernels))
     if record is not None and kept is not None:
-        _keep(kept, record)
+        _keep(kept, record, is_whole=target is None and operation is None)
     if file is not None:
         write_json(file, _figures(found, flaws))
     return flaws
@@ -151,13 +151,13 @@ def _print_flaws(flaws: Sequence["Flaw"], num_kernels: int) -> None:
     click.echo(f"{counted(len(flaws), 'finding')} in {counted(num_kernels, 'kernel')}")
 
 
-def _keep(kept: "Record", file: Path) -> None:
-    """Print what has changed since a record was written, and write it anew."""
+def _keep(kept: "Record", file: Path, is_whole: bool) -> None:
+    """Print what has changed since a record was written, and write it anew, or this run's part of it."""
     for rise in kept.rises:
         click.echo(f"increase over {file.name}: {rise}")
     click.echo(f"{counted(kept.compiled, 'compile')} that {file.name} did not hold")
     with writing("--record", file):
-        text = json.dumps(kept.content(), indent=1, ensure_ascii=False)
+        text = json.dumps(kept.content(is_whole), indent=1, ensure_ascii=False)
         file.write_text(text + "\n", encoding="utf-8")
 
 

@@ -80,9 +80,13 @@ class Record:
             if was is not None and has > was:
                 self.rises.append(f"{name} for {target}: {field} {was} → {has}")
 
-    def content(self) -> dict[str, Any]:
-        """Return the record as JSON."""
-        return {"triton": self._triton, "kernels": dict(sorted(self._now.items()))}
+    def content(self, is_whole: bool) -> dict[str, Any]:
+        """Return the record as JSON; unless the run ``is_whole``, with kernels that it did not compile."""
+        kernels = dict(self._now)
+        if not is_whole:
+            seen = {_kernel(name) for name in kernels}
+            kernels |= {name: one for name, one in self._before.items() if _kernel(name) not in seen}
+        return {"triton": self._triton, "kernels": dict(sorted(kernels.items()))}
 
 
 def record_in(file: Path) -> Record:
@@ -100,6 +104,10 @@ def record_in(file: Path) -> Record:
 
 def _variant(launch: Launch) -> str:
     return f"{launch.name}({', '.join(_parts(launch))})"
+
+
+def _kernel(variant: str) -> str:
+    return variant.partition("(")[0]
 
 
 def _parts(launch: Launch) -> Iterator[str]:

@@ -76,10 +76,14 @@ def test_a_record_spares_compiles_and_tells_what_rose(tmp_path: Path) -> None:
     assert json.loads(record.read_text()) == content
     had = kernel["sm_90"]["registers"]
     kernel["text"], kernel["sm_90"]["registers"] = "another", had - 1
+    another = {"_write_windows(out: *i32)": kernel}
+    content["kernels"] |= another | {"_write_positions(of: *i32, an_earlier: i32)": kernel}
     record.write_text(json.dumps(content))
     told = run(tmp_path, *command).stdout
     assert "6 compiles" in told
     assert f"for sm_90: registers {had - 1} → {had}" in told and told.count("→") == 1
+    kernels = json.loads(record.read_text())["kernels"]
+    assert {*kernels} == {name, *another}, "of other kernels all is kept, of this one what it has now"
     record.write_text("[]")
     refused = run(tmp_path, *command)
     assert refused.returncode == 2 and "must be a file that this option has written" in refused.stderr
