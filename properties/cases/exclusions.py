@@ -114,6 +114,16 @@ _NARROWER = (
         if_odd=lambda case: not _is_power_of_two(case.options.heads.num_heads),
     ),
     _Narrower(
+        "router_shapes",
+        ((8, 2, 1, 2), (32, 1, 1, 4), (128, 1, 1, 8), (256, 8, 4, 8)),
+        if_odd=lambda case: (
+            not (
+                _is_power_of_two(case.options.router.num_experts)
+                and _is_power_of_two(case.options.router.top_k)
+            )
+        ),
+    ),
+    _Narrower(
         "block_sizes",
         tuple(2**k for k in range(10)),
         if_odd=lambda case: not _is_power_of_two(case.batch.block_size),

@@ -121,6 +121,8 @@ class OnCpu(ast.NodeTransformer):
         for keyword in node.keywords if makes else ():
             if keyword.arg == "pin_memory":
                 keyword.value = ast.copy_location(ast.Constant(False), keyword.value)
+            elif keyword.arg is None:
+                keyword.value = _without_pin_memory(keyword.value)
         is_pinned = node.func.attr == "pin_memory" and not (node.args or node.keywords)
         return node.func.value if node.func.attr == "cuda" or is_pinned else node
 
@@ -136,6 +138,14 @@ class OnCpu(ast.NodeTransformer):
 
 def _is_torch(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "torch"
+
+
+def _without_pin_memory(options: ast.expr) -> ast.expr:
+    rest = ast.parse(
+        "{name: value for name, value in OPTIONS.items() if name != 'pin_memory'}", mode="eval"
+    ).body
+    rest.generators[0].iter.func.value = options  # type: ignore[attr-defined]
+    return ast.fix_missing_locations(ast.copy_location(rest, options))
 
 
 def take_first_config(value: Any) -> None:

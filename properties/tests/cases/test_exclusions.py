@@ -8,6 +8,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.exclusions import left_out_by
 
 PLAIN = Case(Batch((Request(0, 1, (0,)),), 16))
+EVEN_ROUTERS = "((8, 2, 1, 2), (32, 1, 1, 4), (128, 1, 1, 8), (256, 8, 4, 8))"
 BEGUN = Case(Batch((Request(1, 1, (0,)),), 16))
 
 
@@ -34,6 +35,9 @@ def _cached(context_len: int) -> Case:
         (_having(kv_lora_rank=16, qk_rope_head_dim=8), ""),
         (_having(num_heads=6), "Domain(num_heads=(1, 2, 4, 8, 16, 32, 64, 128))"),
         (_having(num_heads=8), ""),
+        (_having(top_k=3), f"Domain(router_shapes={EVEN_ROUTERS})"),
+        (_having(num_experts=12), f"Domain(router_shapes={EVEN_ROUTERS})"),
+        (_having(top_k=4), ""),
         (_blocks_of(3), "Domain(block_sizes=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512))"),
         (_blocks_of(4, kernel_block_size=2), "Domain(kernel_block_size=(None,))"),
         (_blocks_of(4, interleave=2), "Domain(interleave=(1,))"),

@@ -59,7 +59,8 @@ def test_memory_is_not_pinned_on_the_cpu(tmp_path: Path) -> None:
             import torch
             PINNED = True
             def copied(x, pin_memory=PINNED):
-                a = torch.zeros(1, dtype=x.dtype, pin_memory=pin_memory)
+                options = {"dtype": x.dtype, "pin_memory": pin_memory}
+                a = torch.cat([torch.zeros(1, **options), x.new_empty(0, **options)])
                 return torch.cat([a, x.new_empty(2, pin_memory=pin_memory).fill_(3).pin_memory(), x])
             """,
     )
