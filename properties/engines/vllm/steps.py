@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.oracle import UNTOUCHED, Case, Inputs, Request
+from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import VLLM, Ints, Output
 from cumae.properties.dialects.held import ints
 from cumae.properties.engines.pages import having
-from cumae.properties.engines.vllm.engine import ENGINE, NEW, STARTS, STEPS, UNPADDED
+from cumae.properties.engines.vllm.engine import ENGINE, NEW, UNPADDED
+from cumae.properties.engines.vllm.prompt_inputs import falling_rows
 
 Tensor = torch.Tensor
 FULL = UNPADDED.having(empty_requests=False)
@@ -35,55 +36,11 @@ def cross_slot_mapping(function: Any) -> Callable[..., Tensor]:
     return launch
 
 
-def _state_rows(case: Case) -> list[int]:
-    """Return the state row of each request, in falling order; every other row belongs to none."""
-    count = len(case.batch.requests)
-    return [2 * (count - b) - 1 for b in range(count)]
-
-
 def _in_states(case: Case, values: Sequence[Any], other: Any) -> list[Any]:
     found = [other] * (2 * len(values))
-    for row, value in zip(_state_rows(case), values, strict=True):
+    for row, value in zip(falling_rows(case), values, strict=True):
         found[row] = value
     return found
-
-
-def _of_states(of: Callable[[Request], int]) -> Callable[[Case], Any]:
-    """Return a number for each state, 0 for a state of no request."""
-    return lambda case: np.array(_in_states(case, [of(r) for r in case.batch.requests], 0), dtype=np.int32)
-
-
-_PROMPTS = STARTS.extend(
-    idx_mapping=lambda case: np.array(_state_rows(case), dtype=np.int32),
-    computed_of_states=_of_states(lambda request: request.context_len),
-    prompts_of_states=_of_states(lambda request: request.seq_len + 2),
-)
-
-
-@ENGINE.adapts(
-    "vllm/v1/worker/gpu/input_batch.py",
-    "prepare_prefill_inputs",
-    operation="position_ids",
-    dialect=_PROMPTS,
-    domain=STEPS.having(padding="untouched", max_context_len=4096, max_query_len=4096),
-)
-def prefill_inputs(function: Any) -> Callable[..., None]:
-    """Runner V2: the ids of each chunk; here the id of a token is its position, and prompts go on behind."""
-
-    def launch(
-        idx_mapping: Tensor,
-        query_start_loc: Tensor,
-        prompts_of_states: Tensor,
-        computed_of_states: Tensor,
-        max_seq_len: int,
-        positions: Tensor,
-    ) -> None:
-        ids = torch.arange(max_seq_len + 2, dtype=torch.int32, device=positions.device)
-        following = ids.new_empty(2, len(prompts_of_states))
-        prompts = (ids.expand(len(prompts_of_states), -1).contiguous(), prompts_of_states)
-        function(positions, following, idx_mapping, query_start_loc, *prompts, computed_of_states)
-
-    return launch
 
 
 def _computed_before(inputs: Inputs) -> Ints:
@@ -110,7 +67,7 @@ _COMPUTED = having(
         expect=_computed_after,
         before=_computed_before,
     ),
-    idx_mapping=lambda case: np.array(_state_rows(case), dtype=np.int32),
+    idx_mapping=lambda case: np.array(falling_rows(case), dtype=np.int32),
 )
 
 
