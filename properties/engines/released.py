@@ -46,7 +46,7 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
     try:
         function = adapter.function(root)
     except ValueError as error:
-        return {**_nothing(engine, name), "status": "gone", "report": str(error)}
+        return _gone(engine, name, error)
     beside = domain if known is None else domain.having(**known.without)
     binding = binding_of(function, adapter.operation, adapter.dialect, beside)
     first = first_cases(binding, binding.name, None)
@@ -97,8 +97,12 @@ def alone(
 ) -> dict[str, Any]:
     """Return the result of one function from a process of its own, which it may kill.
 
-    ``running``: the processes that run; this one is added while it does.
+    None is started for a file that the release does not have. ``running``: the processes that run; this one is added while it does.
     """
+    try:
+        engine_of(engine).adapters[name].file_in(root)
+    except ValueError as error:
+        return _gone(engine, name, error)
     context = get_context("forkserver")
     context.set_forkserver_preload(["torch"])
     here, there = context.Pipe(duplex=False)
@@ -140,6 +144,10 @@ def _send(there: Connection, *arguments: Any) -> None:
 def _other_arguments(adapter: Adapter, told: str) -> str:
     """Return in words that a function does not take its adapter's arguments. ``told``: the error."""
     return f"{told}: its adapter passes the arguments of {', '.join(adapter.versions)}"
+
+
+def _gone(engine: str, name: str, error: ValueError) -> dict[str, Any]:
+    return {**_nothing(engine, name), "status": "gone", "report": str(error)}
 
 
 def _nothing(engine: str, name: str) -> dict[str, Any]:
