@@ -1,6 +1,8 @@
 """Findings of an operation's validator, for outputs with many right answers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,11 @@ from cumae.oracle import Case, Fault, Inputs
 from cumae.properties.comparing.masks import elements, unwritten
 from cumae.properties.operations import UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.expected import with_names_of_the_dialect
 from cumae.properties.operations.items import is_padding, without_padding
+from cumae.properties.operations.own_answers import is_own, lengths_told
+from cumae.properties.operations.strides import held_input
+from cumae.properties.operations.tracebacks import told_of
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import Observation
 from cumae.properties.running.words import Words
@@ -22,8 +28,7 @@ def wrong_answer(
 
     Return None if an element was never written: `writes_everything` reports that.
     """
-    judge = binding.operation.judge
-    if judge is None or any(_has_gaps(seen, name, want) for name, want in expected.items()):
+    if binding.operation.judge is None or any(_has_gaps(seen, name, want) for name, want in expected.items()):
         return None
     outputs, forms = seen.outputs, binding.forms
     if binding.domain.padding in ("untouched", "any"):
@@ -31,12 +36,27 @@ def wrong_answer(
         outputs = {name: words[live[name]] for name, words in outputs.items()}
         case = without_padding(case)
     found = {forms[name].follows: _values(words, forms[name].is_fp32) for name, words in outputs.items()}
-    faults = judge(Inputs.of(case), found)
+    faults = _faults(binding, Inputs.of(case), found)
     if not faults:
         return None
     row = faults[0].row if isinstance(faults[0], Fault) else -1
     place: dict[str, Any] = {"index": row, "axis": "token"} if row >= 0 else {}
     return Finding(check, faults[0], binding.operation.rule, count=len(faults), **place)
+
+
+def _faults(binding: Binding, inputs: Inputs, found: dict[str, list[Any]]) -> Sequence[str]:
+    """Return what the validator says. Raises ``ValueError`` if it is a user's and raises."""
+    operation = binding.operation
+    judge = operation.judge
+    assert judge is not None
+    inputs = with_names_of_the_dialect(operation, inputs, partial(held_input, binding, inputs=inputs))
+    if not is_own(judge):
+        return judge(inputs, found)
+    try:
+        return judge(inputs, found)
+    except Exception as error:
+        told = f"{operation.name}: its judge raised {told_of(error, judge)}"
+        raise ValueError(f"{told}, for {lengths_told(inputs.case)}") from error
 
 
 def wrong_besides(

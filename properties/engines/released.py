@@ -97,7 +97,8 @@ def alone(
 ) -> dict[str, Any]:
     """Return the result of one function from a process of its own, which it may kill.
 
-    None is started for a file that the release does not have. ``running``: the processes that run; this one is added while it does.
+    None is started for a file that the release does not have. ``running``: the processes that run; this one
+    is added while it does.
     """
     try:
         engine_of(engine).adapters[name].file_in(root)

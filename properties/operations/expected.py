@@ -94,10 +94,7 @@ def expected_of(
 
 def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -> Any:
     """Return the oracle's answer."""
-    names = names_of_the_dialect(operation.oracle)
-    if names:
-        known = {name: _plain(held(name)) for name in names}
-        inputs = Inputs(inputs.case, inputs.previous, known)
+    inputs = with_names_of_the_dialect(operation, inputs, held)
     if not is_own(operation.oracle):
         return inputs.call(operation.oracle)
     for tell in _watchers:
@@ -112,6 +109,13 @@ def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -
     finally:
         for tell in _watchers:
             tell(False)
+
+
+def with_names_of_the_dialect(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -> Inputs:
+    """Return the inputs with those of the oracle's parameters that only the dialect has, as plain numbers."""
+    if not (names := names_of_the_dialect(operation.oracle)):
+        return inputs
+    return Inputs(inputs.case, inputs.previous, {name: _plain(held(name)) for name in names})
 
 
 @lru_cache(maxsize=256)

@@ -61,7 +61,7 @@ def _ids_of_tokens(_: Any, inputs: Inputs) -> list[Any]:
 
 def _ids_behind(_: Any, inputs: Inputs) -> list[Any]:
     case = inputs.case
-    found = [[UNTOUCHED] * (2 * len(case.batch.requests)) for _ in range(LOOKAHEAD)]
+    found: list[list[Any]] = [[UNTOUCHED] * (2 * len(case.batch.requests)) for _ in range(LOOKAHEAD)]
     for b, (row, request) in enumerate(zip(falling_rows(case), case.batch.requests, strict=True)):
         for ahead in range(LOOKAHEAD if _is_chunk(b, request) else 0):
             position = request.seq_len + ahead

@@ -48,6 +48,40 @@ def test_the_examples_run(name: str) -> None:
     assert "forgets_history" in verdict.checks
 
 
+def on_experts(right: str = "", wrong: str = "") -> Verdict:
+    """Return the verdict on the page's function with a judge, or on a changed one."""
+    code, known = "\n".join(BLOCKS), dict[str, Any](__name__="page")
+    assert right in code
+    exec(compile(code.replace(right, wrong) if right else code, str(PAGE), "exec"), known)
+    domain = cumae.Domain(all_but=("never_synchronises",))
+    named: dict[str, Any] = {"dialect": known["ROUTED"], "domain": domain, "examples": 20, "save_to": None}
+    return cumae.check(known["test_tokens_by_expert"], known["BY_EXPERT"], **named)
+
+
+def test_the_example_with_a_judge_runs() -> None:
+    verdict = on_experts()
+    assert verdict.ok, verdict.failure
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [("argsort(descending=True)", "experts must not fall"), ("argsort() * 0", "each token must stand once")],
+)
+def test_the_judge_finds_a_wrong_order(wrong: str, told: str) -> None:
+    verdict = on_experts("argsort()", wrong)
+    assert verdict.failure is not None
+    assert (verdict.failure.finding.check, verdict.failure.finding.message) == ("agrees", told)
+
+
+def test_a_judge_that_raises_is_named(tmp_path: Path) -> None:
+    code = "\n".join(BLOCKS).replace('outputs["sorted_tokens"]', 'outputs["tokens"]')
+    (tmp_path / "test_experts.py").write_text(code)
+    done = command("fuzz", "test_experts.py:test_tokens_by_expert", "--cases", "5", cwd=tmp_path)
+    assert done.returncode == 2
+    told = r"its judge raised KeyError: 'tokens' \(test_experts.py:\d+ in faults\), for "
+    assert re.match(f"cumae: tokens_by_expert: {told}", done.stderr), done.stderr
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "check"),
     [
