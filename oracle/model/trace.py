@@ -12,8 +12,8 @@ from cumae.oracle.model.rules import require
 class Trace:
     """Steps of one engine; block size, ranks, options and buffers are the same in all of them.
 
-    Only what ``CHANGING`` names may change: each layer selects other keys, each step has other drafts, and
-    its workspace may lie elsewhere.
+    Only what ``CHANGING`` names may change: each layer selects other keys and has its own window, ratio, ring
+    and scales, each step has other drafts, and its workspace may lie elsewhere.
     Raises ``ValueError`` for an empty trace and for steps that cannot be of one engine.
     """
 
@@ -44,14 +44,18 @@ CHANGING: Mapping[str, Any] = {
     "selection_seed": 0,
     "workspace_gap": 0,
     "draft_seed": 0,
+    "window": 0,
+    "compress_ratio": 1,
+    "ring_capacity": 4,
+    "key_scale_thousandths": 1_000,
+    "value_scale_thousandths": 1_000,
 }
 """The options that may change from step to step, and a value of each."""
 
 
 def _engine_of(case: Case) -> tuple[object, ...]:
-    options, selection, drafts = case.options, case.options.selection, case.options.drafts
-    have = selection.selection_order, selection.selection_seed, selection.workspace_gap, drafts.draft_seed
-    if have != tuple(CHANGING.values()):
+    options = case.options
+    if any(options.value(name) != value for name, value in CHANGING.items()):
         options = options.having(**CHANGING)
     return case.batch.block_size, case.batch.world, options, case.max_num_tokens
 

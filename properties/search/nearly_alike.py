@@ -3,8 +3,10 @@
 from itertools import chain
 from math import inf
 
+from cumae.oracle import Trace
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.steps import examine_trace
+from cumae.properties.state.system import System
 from cumae.properties.steps.alike import limited_of, telling_of
 from cumae.properties.steps.chunks_in_turns import behind_a_little_more, behind_little
 from cumae.properties.steps.churn import (
@@ -38,6 +40,7 @@ from cumae.properties.steps.moved_blocks import (
     reordered,
     with_another,
 )
+from cumae.properties.steps.other_layers import LAYERS, in_layers_of
 
 PATIENCE = 3.0
 """Seconds after which a function that is no class gets no more steps: it is slow."""
@@ -98,6 +101,13 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     beyond = (run(one) for one in limited for run in (verified_unevenly, between_equal_ends, in_other_hands))
     full = (beside_saturated(ladder, *place) for place in SATURATED)
     more, ends = (crowds, windows, prompts, full), (shrunk_again(ladder),)
-    for trace in chain(alike, running, beyond, changing, *more, sized, late, alone, ends):
+    layers = (_of_one_instance(examiner, in_layers_of(name, ladder)) for name in LAYERS)
+    for trace in chain(alike, layers, running, beyond, changing, *more, sized, late, alone, ends):
         if trace is not None:
             examine_trace(examiner, trace)
+
+
+def _of_one_instance(examiner: Examiner, trace: Trace | None) -> Trace | None:
+    """Return a trace in which options change, None if an instance is made for one value of them."""
+    system = System(examiner.binding, examiner.device)
+    return trace if trace is not None and all(map(system.fits, trace.steps)) else None

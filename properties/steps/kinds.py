@@ -36,6 +36,7 @@ from cumae.properties.steps.meeting_steps import MEETING
 from cumae.properties.steps.mixed_steps import MIXED
 from cumae.properties.steps.odd_values import ODD
 from cumae.properties.steps.ordinary import ORDINARY
+from cumae.properties.steps.own_heads import OWN_HEADS
 from cumae.properties.steps.production import (
     RUNS,
     few_of_many,
@@ -181,6 +182,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **LARGE_BUFFERS,
     **ODD,
     **MIXED,
+    **OWN_HEADS,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if "routed" in name))

@@ -77,6 +77,13 @@ def with_idle_ones(each: int, ladder: Ladder, count: int) -> Case | None:
     return _drafting(_told(ladder), each).step(lens, seed=count + each, padding=padding)
 
 
+def all_idle(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that are all idle, padded as in a graph of more requests."""
+    lens: list[Lens] = [(phase, cached, 0) for phase, cached, _ in _decodes(count)]
+    padded = -count % TILE or TILE
+    return _told(ladder).step(lens, seed=count, padding=(count + padded, padded))
+
+
 def idle_before_a_chunk(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, some idle, and a chunk behind them, padded in tokens alone."""
     lens = _with_idle_ones(_and_a_chunk(count, 1), count)
@@ -191,5 +198,6 @@ MIXED: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] 
     "decodes and a chunk in a narrow table": (partial(under, {"page_slack": -3}), FEW),
     "decodes and a chunk in a small buffer": (partial(under, {"key_slack": -3}), FEW),
     "selections of a mixed step on ranks": (partial(under, {"world": 2, "topk": 64}), FEW),
+    "all idle in a graph": (all_idle, FEW),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
