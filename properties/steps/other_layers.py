@@ -16,26 +16,31 @@ LAYERS: Mapping[str, Sequence[int]] = {
     "key_scale_thousandths": (125, 1_000, 15),
     "value_scale_thousandths": (125, 1_000, 15),
 }
-"""Options in which layers of one model differ, and values of each."""
+"""Options in which layers of one model differ, and values of each; promised ones stand in for those of them
+that a function does not promise."""
+MOST_VALUES, DEEPEST = 3, 5_000
 ALIKE: Mapping[str, Any] = {"head_format": "fp8", "page_order": "NHD", "min_window_columns": 128}
 """Options that all layers have: keys have scales, and rows of windows are equally long."""
 STEP: Sequence[Lens] = (
-    ("decode", 650, 1),
     ("prefill", 150, 110),
     ("decode", 49, 1),
     ("prefill", 0, 40),
     ("decode", 127, 1),
 )
-"""Requests of which some are beyond a window or have more tokens than a ring, and others are not."""
+"""Requests of which some are beyond a window or have more tokens than a ring, and others are not. A decode
+that is deeper than all windows stands in front of them."""
 
 
 def in_layers_of(name: str, ladder: Ladder) -> Trace | None:
     """Return a trace of one step again and again, in which the option ``name`` changes and comes back."""
     plain = ladder.without("world", "key_scope").preferring(**ALIKE)
     plain = plain if name == "window" else plain.unlimited
-    values = [value for value in LAYERS[name] if plain.having(name, value) is not None]
+    promised = plain.domain.among(name, LAYERS[name])
+    values = [value for value in promised if plain.having(name, value) is not None][:MOST_VALUES]
     layered = plain.having(name, values[0]) if len(values) > 1 else None
-    step = None if layered is None else layered.step(STEP, seed=len(STEP), padding=(0, 0))
+    deep = min(max([650, *values]), DEEPEST)
+    lens: list[Lens] = [("decode", deep + 3, 1), *STEP]
+    step = None if layered is None else layered.step(lens, seed=len(lens), padding=(0, 0))
     if step is None:
         return None
     options = [step.options.having(**{name: value}) for value in (*values, values[0])]

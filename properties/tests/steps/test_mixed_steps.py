@@ -93,6 +93,6 @@ def test_steps_stay_in_a_domain(name: str) -> None:
 
 
 def test_all_are_idle_in_a_graph_that_has_rows_for_them() -> None:
-    case = _made("all idle in a graph")
+    case = smallest("all idle in a graph")
     assert _new(case) == [0] * 19 and min(r.context_len for r in case.batch.requests) > 0
     assert case.num_tokens_padded == case.num_requests_padded == 2 * TILE

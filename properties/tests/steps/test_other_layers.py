@@ -6,8 +6,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.other_layers import LAYERS, in_layers_of
-
-LADDER = Ladder(Domain(), NAMES)
+from cumae.properties.tests.given.kinds import LADDER
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -25,6 +24,12 @@ def test_some_keys_are_beyond_a_window_and_others_are_not() -> None:
     assert min(ends) < 64 < 128 < max(ends)
 
 
+def test_promised_windows_stand_in_for_those_that_are_not() -> None:
+    trace = in_layers_of("window", Ladder(Domain(window=(0, 1_024, 2_048)), NAMES))
+    assert trace is not None and trace.steps[0].batch.requests[0].seq_len > 2_048
+    assert [step.options.value("window") for step in trace.steps] == [0, 1_024, 2_048, 0]
+
+
 def test_a_domain_with_one_value_has_none_of_them() -> None:
-    assert in_layers_of("window", Ladder(Domain(window=(0, 3)), NAMES)) is None
+    assert in_layers_of("window", Ladder(Domain(window=(128,)), NAMES)) is None
     assert in_layers_of("window", Ladder(Domain(), ())) is None

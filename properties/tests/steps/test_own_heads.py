@@ -7,8 +7,7 @@ from cumae.properties.cases.features import NAMES
 from cumae.properties.steps.kinds import KINDS
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.own_heads import OWN_HEADS
-
-LADDER = Ladder(Domain(), NAMES)
+from cumae.properties.tests.given.kinds import smallest
 
 
 def test_each_stands_among_the_kinds() -> None:
@@ -17,9 +16,8 @@ def test_each_stands_among_the_kinds() -> None:
 
 @pytest.mark.parametrize("name", OWN_HEADS)
 def test_each_has_the_heads_that_its_name_tells(name: str) -> None:
-    build, sizes = OWN_HEADS[name]
-    case = build(LADDER, sizes[0])
-    assert case is not None and case.batch.num_tokens == 2 * sizes[0]
+    case = smallest(name)
+    assert case.batch.num_tokens == 2 * OWN_HEADS[name][1][0]
     heads = case.options.heads
     wide = heads.head_dim if heads.head_dim == heads.value_dim else f"{heads.head_dim} and {heads.value_dim}"
     assert f"{heads.num_heads} heads of {wide} in {heads.head_format}, {heads.page_order}" in name
