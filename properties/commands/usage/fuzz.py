@@ -22,7 +22,7 @@ from cumae.properties.running.sanitizer import SANITIZERS
     help="A promise of Domain, such as padding='none', in place of the test's own; may be repeated.",
 )
 @click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
-@options.cases("Cases per kernel beyond the fixtures, instead of --time.")
+@options.cases("Cases per kernel beyond fixtures and chosen sizes, instead of --time.")
 @options.seed
 @click.option(
     "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs, each with its own seed."

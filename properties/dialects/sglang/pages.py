@@ -104,12 +104,15 @@ PAGE_OUTPUTS = {
         Output(
             "kv_indices",
             axis="key",
+            rule="the slots of the keys that kv_indptr counts, a request's last ones with a window; slot 0"
+            " for a padded request",
             shape=lambda case: (num_listed(case),),
             expect=lambda _, inputs: listed_slots(inputs).kv_indices,
             is_captured=False,
         ),
         Output(
             "kv_last_page_len",
+            rule="1 for each request: a page is one slot here",
             expect=lambda _, inputs: [1] * inputs.case.num_requests_padded,
             is_captured=False,
         ),

@@ -53,6 +53,8 @@ PAGE_OUTPUTS = {
             "input_block_table",
             follows="page_table",
             axis="table_row",
+            rule="every page that a request holds, in order, 0 in front of a window; 0 for a padded request;"
+            " columns behind the pages keep their values",
             shape=lambda case: (case.num_requests_padded, _width(case)),
             expect=_expect_rows,
             is_captured=False,
