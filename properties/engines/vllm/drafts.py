@@ -163,14 +163,19 @@ def expand_idx_mapping_of_drafts(function: Any) -> Callable[..., dict[str, Tenso
     domain=STEPS,
 )
 def eagle_prepare_inputs_padded(kernel: Any) -> Callable[..., dict[str, Tensor]]:
-    """Drafts that are rejected, and the row of the last token kept."""
+    """Drafts that are rejected, and the row of the last token kept.
+
+    Of requests without drafts, every other one has no sampled token, as a prompt that is not at its end.
+    """
 
     def launch(
         num_draft_tokens: Tensor, num_sampled: Tensor, query_start_loc: Tensor, num_reqs: int
     ) -> dict[str, Tensor]:
         sums = num_draft_tokens.cumsum(0, dtype=torch.int32)
+        has_sampled = torch.arange(len(num_sampled), device=num_sampled.device) % 2 == 0
+        sampled = torch.where(has_sampled | (num_draft_tokens > 0), num_sampled, 0)
         rows, rejected = torch.empty_like(num_sampled), torch.empty_like(num_sampled)
-        kernel[(num_reqs,)](sums, num_sampled, query_start_loc, rows, rejected, num_reqs)
+        kernel[(num_reqs,)](sums, sampled, query_start_loc, rows, rejected, num_reqs)
         return {"token_indices_to_sample": rows, "num_rejected": rejected}
 
     return launch

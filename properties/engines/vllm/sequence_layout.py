@@ -45,6 +45,10 @@ def compute_token_to_req_indices(function: Any) -> Callable[..., None]:
     return launch
 
 
+REPLACED = -7
+"""No request's index."""
+
+
 @ENGINE.adapts(
     "vllm/v1/sample/rejection_sampler.py",
     "expand_kernel",
@@ -53,13 +57,18 @@ def compute_token_to_req_indices(function: Any) -> Callable[..., None]:
     domain=UNPADDED,
 )
 def expand_kernel(kernel: Any) -> Callable[..., None]:
-    """A value of each request, repeated for its draft tokens; here, the request's index."""
+    """A value of each request, repeated for its draft tokens; here, the request's index.
+
+    The last request's is put in the place of a value that is to be replaced.
+    """
 
     def launch(starts: Tensor, num_reqs: int, max_query_len: int, req_id_per_token: Tensor) -> None:
         values = torch.arange(num_reqs, dtype=torch.int32, device=starts.device)
         width = 1 << max(max_query_len - 1, 0).bit_length()
         ends = starts[1:].clone()  # vLLM's sums have no 0 in front
-        kernel[(num_reqs,)](req_id_per_token, values, ends, -1, -1, MAX_NUM_TOKENS=width)
+        values[-1:] = REPLACED
+        replacing = (REPLACED, num_reqs - 1)
+        kernel[(num_reqs,)](req_id_per_token, values, ends, *replacing, MAX_NUM_TOKENS=width)
 
     return launch
 
