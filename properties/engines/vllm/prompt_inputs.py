@@ -12,9 +12,9 @@ from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.engine import ENGINE, STARTS, STEPS
 
 Tensor = torch.Tensor
-LOOKAHEAD = 2
-"""Ids behind a chunk that are kept for each state."""
-LATEST_END = 3
+LOOKAHEAD = 3
+"""Ids behind a chunk that are kept for each state; no power of two, as the kernel's tile is."""
+LATEST_END = 4
 """Tokens of a prompt behind a chunk, at most."""
 LONGEST = 4_096
 FAR = 2 * LONGEST + 11
@@ -28,7 +28,7 @@ def falling_rows(case: Case) -> list[int]:
 
 
 def _prompt_len(b: int, request: Request) -> int:
-    """Return the length of a prompt: decodes are behind it, and chunks end up to three tokens before it."""
+    """Return the length of a prompt: decodes are behind it, and chunks end up to four tokens before it."""
     return (
         request.context_len - b % 2 if request.phase == "decode" else request.seq_len + b % (LATEST_END + 1)
     )
@@ -100,7 +100,7 @@ def _ids_behind(_: Any, inputs: Inputs) -> list[Any]:
     domain=STEPS.having(padding="untouched", max_context_len=LONGEST, max_query_len=LONGEST),
 )
 def prefill_inputs(function: Any) -> Callable[..., None]:
-    """Runner V2: the ids of each chunk, and the next two of its prompt."""
+    """Runner V2: the ids of each chunk, and the next ones of its prompt."""
 
     def launch(
         idx_mapping: Tensor,
