@@ -117,10 +117,7 @@ _NARROWER = (
         "router_shapes",
         ((8, 2, 1, 2), (32, 1, 1, 4), (128, 1, 1, 8), (256, 8, 4, 8)),
         if_odd=lambda case: (
-            not (
-                _is_power_of_two(case.options.router.num_experts)
-                and _is_power_of_two(case.options.router.top_k)
-            )
+            not all(map(_is_power_of_two, (case.options.router.num_experts, case.options.router.top_k)))
         ),
     ),
     _Narrower(

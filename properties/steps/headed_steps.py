@@ -45,15 +45,17 @@ def with_heads(
     ladder: Ladder,
     count: int,
     *,
+    value_dim: int = 0,
     window: int = 0,
     block_size: int = 0,
 ) -> Case | None:
     """Return a case of more than ``count`` tokens in pages of one kind. ``heads``: how many, and how wide.
 
-    ``window``: one that every decode is beyond; 0 for any. ``block_size``: 0 for the usual one.
+    ``value_dim``: the width of values, 0 for that of keys. ``window``: one that every decode is beyond; 0 for
+    any. ``block_size``: 0 for the usual one.
     """
     num_heads, dim = heads
-    options = {"page_order": order, "head_format": head_format, "head_dims": (dim, dim)}
+    options = {"page_order": order, "head_format": head_format, "head_dims": (dim, value_dim or dim)}
     limits = {"window": window} if window else {}
     if (paged := ladder.under(**options, **limits)) is None:
         return None

@@ -18,7 +18,7 @@ LAYERS: Mapping[str, Sequence[int]] = {
 }
 """Options in which layers of one model differ, and values of each; promised ones stand in for those of them
 that a function does not promise."""
-MOST_VALUES, DEEPEST = 3, 5_000
+MOST_VALUES, DEEP, DEEPEST = 3, 650, 5_000
 ALIKE: Mapping[str, Any] = {"head_format": "fp8", "page_order": "NHD", "min_window_columns": 128}
 """Options that all layers have: keys have scales, and rows of windows are equally long."""
 STEP: Sequence[Lens] = (
@@ -37,11 +37,10 @@ def in_layers_of(name: str, ladder: Ladder) -> Trace | None:
     plain = plain if name == "window" else plain.unlimited
     promised = plain.domain.among(name, LAYERS[name])
     values = [value for value in promised if plain.having(name, value) is not None][:MOST_VALUES]
-    layered = plain.having(name, values[0]) if len(values) > 1 else None
-    deep = min(max([650, *values]), DEEPEST)
-    lens: list[Lens] = [("decode", deep + 3, 1), *STEP]
-    step = None if layered is None else layered.step(lens, seed=len(lens), padding=(0, 0))
-    if step is None:
+    if len(values) < 2 or (layered := plain.having(name, values[0])) is None:
+        return None
+    lens: list[Lens] = [("decode", min(max(DEEP, *values), DEEPEST) + 3, 1), *STEP]
+    if (step := layered.step(lens, seed=len(lens), padding=(0, 0))) is None:
         return None
     options = [step.options.having(**{name: value}) for value in (*values, values[0])]
     return valid(lambda: leveled([replace(step, options=each) for each in options]))

@@ -141,6 +141,7 @@ def _is_torch(node: ast.expr) -> bool:
 
 
 def _without_pin_memory(options: ast.expr) -> ast.expr:
+    """Return an expression of a mapping without its entry for pinned memory."""
     rest = ast.parse(
         "{name: value for name, value in OPTIONS.items() if name != 'pin_memory'}", mode="eval"
     ).body
