@@ -45,7 +45,7 @@ def wrong_answer(
 
 
 def _faults(binding: Binding, inputs: Inputs, found: dict[str, list[Any]]) -> Sequence[str]:
-    """Return what the validator says. Raises ``ValueError`` if it is a user's and raises."""
+    """Return the faults that the operation's judge names. Raises ``ValueError`` if a user's judge raises."""
     operation = binding.operation
     judge = operation.judge
     assert judge is not None

@@ -13,7 +13,7 @@ from cumae.properties.running.words import Words
 from cumae.properties.taking.stub import NotGiven
 
 _LACKING = "not supported in interpreter mode"
-"""The words of Triton's interpreter about inline assembly and of functions of libraries."""
+"""The words of Triton's interpreter about inline assembly and about functions of libraries."""
 
 
 class IsATest(TypeError):
