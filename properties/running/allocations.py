@@ -1,8 +1,9 @@
 """Poison and guard words around memory that the function under test allocates itself."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 from weakref import ref as weakref
 
@@ -11,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cumae.properties.interpreter.region import Region
+from cumae.properties.running.device import interpreting
 from cumae.properties.running.duplicates import NAMES, turned_round
 from cumae.properties.running.volume import volume_now
 
@@ -58,6 +60,8 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Any:
         """Enter the mode."""
+        if "torch._dynamo" in sys.modules:  # else a compiled function would be compiled together with the mode
+            _set_dispatch(_never_compiled())
         self._plain.append([vars(np)[name] for name in _OF_NUMPY])
         vars(np).update(zip(_OF_NUMPY, map(self._poisoned, self._plain[-1]), strict=True))
         return super().__enter__()  # type: ignore[no-untyped-call]
@@ -66,6 +70,11 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Leave the mode."""
         vars(np).update(zip(_OF_NUMPY, self._plain.pop(), strict=True))
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Tell torch whether a compiled function stays compiled in this mode: it does on a GPU."""
+        return not interpreting()
 
     def _poisoned(self, make: Any) -> Any:
         """Return a function of NumPy that fills what it makes with the poison."""
@@ -151,5 +160,14 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._made[self._num_first :] = later
 
 
-# Set behind the class: in it, torch would wrap the method, and import its compiler at the first call.
-FencedAllocations.__torch_dispatch__ = FencedAllocations._dispatch  # type: ignore[method-assign, assignment]
+def _set_dispatch(dispatch: Any) -> None:
+    """Let a function see each operator. In the class itself torch would wrap it, and import its compiler."""
+    FencedAllocations.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
+
+
+@cache
+def _never_compiled() -> Any:
+    return torch.compiler.disable(FencedAllocations._dispatch)
+
+
+_set_dispatch(FencedAllocations._dispatch)

@@ -1,9 +1,18 @@
 """Memory that a function allocates holds poison, on the host too."""
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import pytest
+import torch
+
+from cumae.properties.cases.domain import Domain
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.bench import POISON
+from cumae.properties.running.device import prepare
+from cumae.properties.search.direct import check
+
+DEVICE = prepare("auto")
 
 
 def test_scratch_memory_of_numpy_holds_poison() -> None:
@@ -14,3 +23,41 @@ def test_scratch_memory_of_numpy_holds_poison() -> None:
     assert all(set(each.tobytes()) == {POISON} for each in made)
     assert objects[0] is None and nothing.size == 0
     assert (np.empty, np.empty_like) == plain
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_compiled_function_stays_so_on_a_gpu_and_never_takes_the_mode_with_it(
+    monkeypatch: pytest.MonkeyPatch, stays: bool
+) -> None:
+    graphs = []
+
+    def kept(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    @torch.compile(backend=kept)
+    def copied(tensor: torch.Tensor) -> list[int]:
+        made = torch.empty_like(tensor)
+        made.copy_(tensor)
+        torch._dynamo.graph_break()
+        return torch.zeros(3, dtype=torch.int64).tolist()  # type: ignore[no-any-return]
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(FencedAllocations, "ignore_compile_internals", classmethod(lambda cls: stays))
+    for _ in range(3):
+        with FencedAllocations(POISON):
+            copied(torch.ones(4))
+    assert len(graphs) == (2 if stays else 0), [graph.code for graph in graphs]
+
+
+@torch.compile(backend="eager", dynamic=True)
+def seven(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+    """Say 8 where it is compiled, and 7 elsewhere."""
+    position_ids.fill_(7 + torch.compiler.is_compiling())
+
+
+def test_what_a_compiled_function_says_is_judged_on_a_gpu() -> None:
+    domain = Domain(max_requests=1, max_query_len=1, max_context_len=0)
+    verdict = check(seven, "position_ids", domain=domain, checks=["agrees"], examples=3, save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.actual == ("8" if DEVICE == "cuda" else "7")
