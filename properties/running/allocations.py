@@ -60,7 +60,7 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> Any:
         """Enter the mode."""
-        if "torch._dynamo" in sys.modules:  # else a compiled function would be compiled together with the mode
+        if "torch._dynamo" in sys.modules:  # else torch compiles the mode, too
             _set_dispatch(_never_compiled())
         self._plain.append([vars(np)[name] for name in _OF_NUMPY])
         vars(np).update(zip(_OF_NUMPY, map(self._poisoned, self._plain[-1]), strict=True))
@@ -167,7 +167,7 @@ def _set_dispatch(dispatch: Any) -> None:
 
 @cache
 def _never_compiled() -> Any:
-    return torch.compiler.disable(FencedAllocations._dispatch)
+    return torch.compiler.disable(FencedAllocations._dispatch)  # type: ignore[no-untyped-call]
 
 
 _set_dispatch(FencedAllocations._dispatch)

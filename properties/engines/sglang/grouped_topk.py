@@ -13,6 +13,8 @@ from cumae.properties.operations.router import router
 
 Tensor = torch.Tensor
 _FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
+_OF_ONE_MODEL = STEPS.having(logits_kind=_FINITE, bias_dtype=("fp32",))
+"""A router that is compiled: with biases of two dtypes and numbers of experts torch compiles it wrong."""
 
 
 @ENGINE.adapts(
@@ -20,7 +22,7 @@ _FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
     "biased_grouped_topk_impl",
     operation=router(ties="any"),
     dialect="vllm",
-    domain=STEPS.having(logits_dtype=("fp32",), logits_kind=_FINITE),
+    domain=_OF_ONE_MODEL.having(logits_dtype=("fp32",)),
 )
 def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The router of DeepSeek models in torch, for fp32 logits."""
@@ -32,7 +34,7 @@ def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     "biased_grouped_topk_impl",
     operation=router(ties="any", rounding="bf16"),
     dialect="vllm",
-    domain=STEPS.having(logits_dtype=("bf16",), logits_kind=_FINITE),
+    domain=_OF_ONE_MODEL.having(logits_dtype=("bf16",)),
 )
 def biased_grouped_topk_in_bf16(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The router of DeepSeek models in torch, for bf16 logits, which round the scores to bf16."""

@@ -40,7 +40,7 @@ def test_a_compiled_function_stays_so_on_a_gpu_and_never_takes_the_mode_with_it(
         made = torch.empty_like(tensor)
         made.copy_(tensor)
         torch._dynamo.graph_break()
-        return torch.zeros(3, dtype=torch.int64).tolist()  # type: ignore[no-any-return]
+        return torch.zeros(3, dtype=torch.int64).tolist()
 
     torch._dynamo.reset()
     monkeypatch.setattr(FencedAllocations, "ignore_compile_internals", classmethod(lambda cls: stays))
