@@ -83,7 +83,7 @@ class Call:
         note_given(self.arguments)
         try:
             with oracles_shut(), timed("kernel"):
-                answer = self.function(**self.arguments)
+                answer = self._answer()
             if self._device == "cuda" and wait:
                 torch.cuda.current_stream().synchronize()
         except (KeyboardInterrupt, Interruption):
@@ -91,6 +91,15 @@ class Call:
         except BaseException as error:  # `SystemExit` or pytest's skip must not end the run
             raise KernelRaised.of(error, self.function) from error
         return answer
+
+    def _answer(self) -> Any:
+        try:
+            return self.function(**self.arguments)
+        except Exception as error:
+            if type(error).__name__ != "FailOnRecompileLimitHit":
+                raise
+            torch.compiler.reset()  # torch would not compile more than so many kinds of calls in one process
+            return self.function(**self.arguments)
 
     def given(self) -> Iterator[Region]:
         """Yield the memory of each tensor argument, including the gaps of its strides."""

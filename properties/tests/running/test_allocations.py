@@ -15,6 +15,14 @@ from cumae.properties.search.direct import check
 DEVICE = prepare("auto")
 
 
+GRAPHS: list[Any] = []
+
+
+def kept(graph: Any, inputs: Any) -> Any:
+    GRAPHS.append(graph)
+    return graph.forward
+
+
 def test_scratch_memory_of_numpy_holds_poison() -> None:
     plain = np.empty, np.empty_like
     with FencedAllocations(POISON):
@@ -29,12 +37,6 @@ def test_scratch_memory_of_numpy_holds_poison() -> None:
 def test_a_compiled_function_stays_so_on_a_gpu_and_never_takes_the_mode_with_it(
     monkeypatch: pytest.MonkeyPatch, stays: bool
 ) -> None:
-    graphs = []
-
-    def kept(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
     @torch.compile(backend=kept)
     def copied(tensor: torch.Tensor) -> list[int]:
         made = torch.empty_like(tensor)
@@ -43,11 +45,12 @@ def test_a_compiled_function_stays_so_on_a_gpu_and_never_takes_the_mode_with_it(
         return torch.zeros(3, dtype=torch.int64).tolist()
 
     torch._dynamo.reset()
+    GRAPHS.clear()
     monkeypatch.setattr(FencedAllocations, "ignore_compile_internals", classmethod(lambda cls: stays))
     for _ in range(3):
         with FencedAllocations(POISON):
             copied(torch.ones(4))
-    assert len(graphs) == (2 if stays else 0), [graph.code for graph in graphs]
+    assert len(GRAPHS) == (2 if stays else 0), [graph.code for graph in GRAPHS]
 
 
 @torch.compile(backend="eager", dynamic=True)
@@ -61,3 +64,21 @@ def test_what_a_compiled_function_says_is_judged_on_a_gpu() -> None:
     verdict = check(seven, "position_ids", domain=domain, checks=["agrees"], examples=3, save_to=None)
     assert verdict.failure is not None
     assert verdict.failure.finding.actual == ("8" if DEVICE == "cuda" else "7")
+
+
+@torch.compile(backend=kept, dynamic=False, fullgraph=True)
+def counted(context_lens: torch.Tensor, cu_seqlens_q: torch.Tensor, position_ids: torch.Tensor) -> None:
+    rows = torch.arange(position_ids.numel(), device=position_ids.device)
+    requests = torch.searchsorted(cu_seqlens_q[1:].contiguous(), rows, right=True)
+    lens = torch.cat((context_lens, context_lens.new_zeros(1)))
+    counts = lens[requests] + rows - cu_seqlens_q[requests]
+    position_ids.copy_(torch.where(requests < context_lens.numel(), counts, 0))
+
+
+def test_a_function_may_be_compiled_more_often_than_torch_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FencedAllocations, "ignore_compile_internals", classmethod(lambda cls: True))
+    torch._dynamo.reset()
+    GRAPHS.clear()
+    verdict = check(counted, "position_ids", checks=["agrees"], examples=1, save_to=None)
+    assert verdict.ok, verdict
+    assert len(GRAPHS) > torch._dynamo.config.recompile_limit
