@@ -15,6 +15,13 @@ from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.volume import note_given
 
+_OF_CUDA_GRAPHS = ("in the cudagraph pool", "output of CUDAGraphs")
+"""Parts of what torch says if memory that a compiled function allocated is kept for longer than it allows."""
+_WITHOUT_CUDA_GRAPHS = (
+    "be compiled without CUDA graphs, as mode='reduce-overhead' makes them: "
+    "torch keeps the memory of what is allocated or returned there"
+)
+
 
 class Buffers(NamedTuple):
     """The arguments of a call before they are placed.
@@ -89,6 +96,9 @@ class Call:
         except (KeyboardInterrupt, Interruption):
             raise
         except BaseException as error:  # `SystemExit` or pytest's skip must not end the run
+            if any(words in str(error) for words in _OF_CUDA_GRAPHS):
+                name = getattr(self.function, "__name__", repr(self.function))
+                raise ValueError(f"function = {name!r}, must {_WITHOUT_CUDA_GRAPHS}") from error
             raise KernelRaised.of(error, self.function) from error
         return answer
 

@@ -82,3 +82,18 @@ def test_a_function_may_be_compiled_more_often_than_torch_allows(monkeypatch: py
     verdict = check(counted, "position_ids", checks=["agrees"], examples=1, save_to=None)
     assert verdict.ok, verdict
     assert len(GRAPHS) > torch._dynamo.config.recompile_limit
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Detected 2 tensor(s) in the cudagraph pool not tracked as outputs.",
+        "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run.",
+    ],
+)
+def test_a_function_in_cuda_graphs_of_torch_is_refused(said: str) -> None:
+    def positions(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        raise RuntimeError(said)
+
+    with pytest.raises(ValueError, match=r"^function = .positions., must be compiled without CUDA graphs, "):
+        check(positions, "position_ids", examples=1, save_to=None)
