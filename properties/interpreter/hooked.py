@@ -25,11 +25,6 @@ def _stays(argument: Any) -> bool:
     return isinstance(argument, (bool, int, float, str)) or argument is None
 
 
-def first_is_best(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-    """Give every configuration of an autotuned kernel the same time, so that the first one is taken."""
-    return [0.0, 0.0, 0.0]
-
-
 def cast(original: Callable[..., Any], now: Current) -> Any:
     """Mark pointers made from integers, and remove the mark from integers made from pointers."""
 
