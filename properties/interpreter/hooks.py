@@ -137,7 +137,7 @@ class _Hooks:
         if not is_nested:
             marked = marking.rewriter(loops.Rewriter(logic.Rewriter(rewriter.ast_transformer)))
             patches[rewriter, "ast_transformer"] = marked
-        patches |= _early_launches(now)
+        patches |= _early_launches(now) | hooked.libraries()
         self._originals = {place: getattr(*place) for place in patches}
         for (owner, name), patch in patches.items():
             setattr(owner, name, patch)
