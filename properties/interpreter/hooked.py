@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,26 @@ def _stays(argument: Any) -> bool:
     return isinstance(argument, (bool, int, float, str)) or argument is None
 
 
-def first_is_best(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-    """Give every configuration of an autotuned kernel the same time, so that the first one is taken."""
-    return [0.0, 0.0, 0.0]
+def _refusing(*operands: Any, **named: Any) -> Any:
+    raise NotImplementedError("")
+
+
+@cache
+def libraries() -> dict[tuple[Any, str], Any]:
+    """Return code for the functions of ``libdevice`` that stand for those of any GPU: here they return None.
+
+    Kernels may hold these functions under names of their own, so each stays the object that it is.
+    """
+    from triton.language.extra import libdevice
+
+    code: CodeType = _refusing.__code__
+    functions = (one for one in vars(libdevice).values() if isinstance(one, FunctionType))
+    return {(one, "__code__"): _saying(code, f"{one.__name__} of libdevice") for one in functions}
+
+
+def _saying(code: CodeType, name: str) -> CodeType:
+    told = f"{name} is not supported in interpreter mode"
+    return code.replace(co_consts=tuple(told if one == "" else one for one in code.co_consts))
 
 
 def cast(original: Callable[..., Any], now: Current) -> Any:

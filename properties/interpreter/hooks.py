@@ -16,6 +16,7 @@ from cumae.properties.interpreter import (
     marking,
     narrow_numbers,
     reductions,
+    tuning,
 )
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
@@ -47,8 +48,8 @@ def watching(
     Lanes outside every tensor argument are recorded and masked off, so a stray access is a finding
     and not a crash. Failed assertions are recorded too. As in compiled code, arguments have annotated
     widths, scalar conditions stay boolean in masks, ``and``, ``or``, ``not``, ``min`` and ``max`` work by
-    element, loops count in tensors, and bf16 and fp8 numbers are rounded to the nearest. An autotuned kernel
-    takes its first configuration: the interpreter has no clock to choose by.
+    element, loops count in tensors, and bf16 and fp8 numbers are rounded to the nearest. The sizes
+    of the arguments choose the configuration of an autotuned kernel, which has no clock here.
     ``races``: keep accesses and search them for races. ``overflow``: assert that arithmetic of less than
     64 bits does not wrap; takes a third to two thirds more time. ``turns``: run the programs of a launch
     side by side, in these turns. ``threads``: how the threads of a program see memory until they meet.
@@ -127,7 +128,7 @@ class _Hooks:
             (executor, "_restore_args_dev"): hooked.restored(executor._restore_args_dev),
             (executor, "__call__"): hooked.launching(executor.__call__, now),
             (interpreter, "_patch_lang"): self._language,
-            (autotuner.Autotuner, "_bench"): hooked.first_is_best,
+            (autotuner.Autotuner, "run"): tuning.tuning(autotuner.Autotuner.run, now),
             (interpreter.InterpretedFunction, "run"): hooked.running(
                 interpreter.InterpretedFunction.run, now
             ),
@@ -136,7 +137,7 @@ class _Hooks:
         if not is_nested:
             marked = marking.rewriter(loops.Rewriter(logic.Rewriter(rewriter.ast_transformer)))
             patches[rewriter, "ast_transformer"] = marked
-        patches |= _early_launches(now)
+        patches |= _early_launches(now) | hooked.libraries()
         self._originals = {place: getattr(*place) for place in patches}
         for (owner, name), patch in patches.items():
             setattr(owner, name, patch)

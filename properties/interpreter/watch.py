@@ -36,6 +36,7 @@ class Watch:
     indices to which torch writes: ``lanes_reordered`` and ``indices_turned`` say whether there were any.
     ``early``: what launches that begin early access before they wait. ``undefined``: the lines of masked
     loads without ``other`` that left lanes undefined; these hold 0, in ``filled`` lines another number.
+    ``tuned``: the configuration of each autotuned kernel by its tuning key.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
@@ -63,6 +64,7 @@ class Watch:
     early: Early = field(default_factory=Early)
     undefined: set[str] = field(default_factory=set)
     filled: Collection[str] = ()
+    tuned: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     given: Callable[[], Iterable[Region]] = tuple
     pointers: Pointers = field(default_factory=Pointers)
     _spans: list[Region] = field(default_factory=list)
@@ -72,6 +74,12 @@ class Watch:
     _poisoned: Callable[[], Iterable[Region]] = tuple
     _ended: list[Event] = field(default_factory=list)
     _lines: list[Counter[tuple[int, str]]] = field(default_factory=list)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the call is watched as it runs, in no other order and not for races."""
+        others = self.order_seed, self.turns, self.threads
+        return not self.seeks_races and all(one is None for one in others)
 
     @property
     def keeps_accesses(self) -> bool:

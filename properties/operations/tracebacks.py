@@ -3,6 +3,7 @@
 import inspect
 import os
 from collections.abc import Iterable, Iterator
+from linecache import getline
 from pathlib import Path
 from traceback import TracebackException, walk_tb
 from types import FrameType
@@ -13,6 +14,17 @@ from cumae.properties.operations.users_files import files_of, is_ours, is_users
 Frames = list[tuple[FrameType, int]]
 MOST_LINES = 8
 """Lines of an error's message that a report shows; the traceback has all of them."""
+_WITHOUT_GPU = (
+    "Torch not compiled with CUDA enabled",
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "Expected a cuda device, but got: cpu",
+    "Tried to instantiate dummy base class",
+    "no pinned memory allocator is available",
+    "Cannot access accelerator device when none is available",
+    "0 active drivers",
+)
+"""What torch and Triton say to code of the host that asks for the GPU of a machine that has none."""
 
 
 class Line(NamedTuple):
@@ -72,6 +84,19 @@ def traceback_of(error: BaseException) -> str:
         last = last.__cause__ or last.__context__ or last
     last.__cause__ = last.__context__ = None
     return "".join(whole.format()).rstrip()
+
+
+def asks_for_gpu(error: BaseException) -> bool:
+    """Return whether an error comes of a missing GPU: one of torch or Triton, or an ``assert x.is_cuda``."""
+    for one in _chain(error):
+        entries = list(walk_tb(one.__traceback__))
+        if any(words in _text_of(one) for words in _WITHOUT_GPU):
+            return True
+        if isinstance(one, AssertionError) and entries:
+            frame, line = entries[-1]
+            if "cuda" in getline(frame.f_code.co_filename, line):
+                return True
+    return False
 
 
 def host_line(error: BaseException, function: object = None) -> Line | None:

@@ -42,8 +42,9 @@ class _Allocation:
 class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A torch mode in which ``torch.empty`` and its kin return poisoned tensors between guard words.
 
-    It does not see allocations inside other operators (``torch.cumsum``), and leaves tensors alone
-    that are not on the CPU or on CUDA. In it ``numpy.empty`` and ``numpy.empty_like`` are poisoned too.
+    It sees allocations inside operators that are written in Python, but not inside others
+    (``torch.cumsum``), and leaves tensors alone that are not on the CPU or on CUDA. In it ``numpy.empty``
+    and ``numpy.empty_like`` are poisoned too.
     ``turns_round``: whether writes to indices of the CPU take these from the last to the first, as any may
     be the last on a GPU; ``turned`` says whether one did.
     """
@@ -96,6 +97,9 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             and (turned := turned_round(name, args, kwargs or {})) is not None
         ):
             args, self.turned = turned, True
+        if (key := _python_key(func, args, kwargs or {})) is not None:
+            with self:  # torch has left the mode, for all that the operator calls, too
+                return func.redispatch(torch._C.DispatchKeySet(key), *args, **(kwargs or {}))
         plain = func(*args, **(kwargs or {}))
         if self._volume is not None and not func.is_view:
             own = (*args, *(kwargs or {}).values())
@@ -158,6 +162,22 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._num_first = len(self._made)
         later = (made for made in self._made[self._num_first :] if made.tensor() is not None)
         self._made[self._num_first :] = later
+
+
+def _python_key(func: Any, args: Any, kwargs: Any) -> Any:
+    """Return the key under which an operator runs Python code, as one of ``torch.library.custom_op`` does.
+
+    None if it runs none, or if no tensor tells where it runs.
+    """
+    if func.namespace == "aten":
+        return None
+    given = (*args, *kwargs.values())
+    tensors = (one for part in given for one in (part if isinstance(part, (list, tuple)) else (part,)))
+    devices = {one.device.type for one in tensors if isinstance(one, torch.Tensor)}
+    device = "CUDA" if "cuda" in devices else "CPU" if devices == {"cpu"} else ""
+    name = func.name().replace("::", "/")
+    runs = any(f"{name}/{key}" in torch.library._impls for key in (device, "CompositeExplicitAutograd"))
+    return getattr(torch._C.DispatchKey, device) if device and runs else None
 
 
 def _set_dispatch(dispatch: Any) -> None:

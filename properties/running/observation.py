@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
+import torch
 
 from cumae.properties.interpreter.launch import TooManyTurns, WaitsForEver
 from cumae.properties.interpreter.watch import Watch
-from cumae.properties.operations.tracebacks import told_of, traceback_of
+from cumae.properties.operations.tracebacks import asks_for_gpu, told_of, traceback_of
 from cumae.properties.running.words import Words
 from cumae.properties.taking.stub import NotGiven
 
@@ -37,9 +38,12 @@ class KernelRaised(Exception):
     def of(cls, error: BaseException, function: object, when: str = "") -> Exception:
         """Return the exception for an error of a function; ``when`` follows the error's type in it.
 
-        If it needs the value of a stub, or what Triton's interpreter cannot do, or calls a test, that is a
-        ``ValueError``: it says nothing about the function.
+        If it needs the value of a stub, or what Triton's interpreter cannot do, or a GPU where there is none,
+        or calls a test, that is a ``ValueError``: it says nothing about the function.
         """
+        if not torch.cuda.is_available() and asks_for_gpu(error):
+            rule = f"not ask for a GPU on a machine without one: {told_of(error, function, when)}"
+            return ValueError(f"target = {getattr(function, '__name__', function)!r}, must {rule}")
         origin: BaseException | None = error
         known = WaitsForEver, TooManyTurns, NotGiven, IsATest, NotImplementedError
         while origin is not None and not isinstance(origin, known):

@@ -8,6 +8,7 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.comparing.evidence import poisoned_outputs
+from cumae.properties.interpreter.tuning import told
 from cumae.properties.operations.tracebacks import traceback_of
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
@@ -23,7 +24,7 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
     """Return the finding of one check; a kernel that raises on a valid case is a finding too."""
     trial.raised, trial.shown, trial.doubted = False, None, ()
     try:
-        return CHECKS[check](trial)
+        return _as_tuned(CHECKS[check](trial), trial)
     except (KernelRaised, RuntimeError) as error:
         finding = finding_of_error(check, error, trial.device)
         if finding.traceback and (poisoned := poisoned_outputs(trial.binding)):
@@ -33,6 +34,13 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
             return finding
         message = f"{finding.message}, {trial.because}"
         return replace(finding, message=message, left_out_by=trial.left_out_by)
+
+
+def _as_tuned(finding: Finding | None, trial: Trial) -> Finding | None:
+    """Return a finding with how autotuned kernels were tuned in the first call."""
+    watch = trial.first.watch if finding is not None else None
+    how = told(watch.tuned) if watch is not None else ""
+    return replace(finding, message=f"{finding.message}; {how}") if finding is not None and how else finding
 
 
 def of_the_case_run(

@@ -8,6 +8,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
+from triton.language.extra.libdevice import popc
 
 from cumae.properties.interpreter.delays import Delays
 from cumae.properties.interpreter.hooks import keeping_hooks, watching
@@ -178,10 +180,30 @@ def _counted_by_assembly(out: tl.tensor) -> None:
     tl.store(out + at, one)
 
 
-def test_what_the_interpreter_cannot_run_is_refused_and_not_accused() -> None:
-    def positions(position_ids: torch.Tensor) -> None:
-        _counted_by_assembly[(1,)](position_ids)
+@triton.jit
+def _counted_by_a_library(out: tl.tensor) -> None:
+    at = tl.arange(0, 4)
+    tl.store(out + at, libdevice.popc(at))
 
-    must = r"target = 'positions', must run on a GPU: Triton says 'inline_asm not supported"
+
+@triton.jit
+def _counted_by_its_function(out: tl.tensor) -> None:
+    at = tl.arange(0, 4)
+    tl.store(out + at, popc(at))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (_counted_by_assembly, "inline_asm not supported"),
+        (_counted_by_a_library, "popc of libdevice is not supported"),
+        (_counted_by_its_function, "popc of libdevice is not supported"),
+    ],
+)
+def test_what_the_interpreter_cannot_run_is_refused_and_not_accused(kernel: Any, says: str) -> None:
+    def positions(position_ids: torch.Tensor) -> None:
+        kernel[(1,)](position_ids)
+
+    must = rf"target = 'positions', must run on a GPU: Triton says '{says}"
     with pytest.raises(ValueError, match=must):
         check(positions, "position_ids", examples=5, save_to=None)

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import triton
 
 import cumae
 from cumae.properties.checks import CheckName
@@ -142,3 +144,47 @@ def test_an_explanation_has_it_when_asked() -> None:
     assert "Traceback" not in cumae.explain(verdict)
     assert "Traceback" in cumae.explain(verdict, verbose=True)
     assert binding_of(raising.on_the_host, "position_ids").name == f"{RAISING}:on_the_host"
+
+
+def streams(position_ids: torch.Tensor) -> None:
+    torch.cuda.current_stream()
+
+
+def cores(position_ids: torch.Tensor) -> None:
+    torch.cuda.get_device_properties(position_ids.device)
+
+
+def guarded(position_ids: torch.Tensor) -> None:
+    with torch.cuda.device(position_ids.device):
+        position_ids.zero_()
+
+
+def drivers(position_ids: torch.Tensor) -> None:
+    triton.runtime.driver.active.get_current_device()
+
+
+def events(position_ids: torch.Tensor) -> None:
+    torch.cuda.Event().record()
+
+
+def pins(position_ids: torch.Tensor) -> None:
+    torch.empty(3, pin_memory=True)
+
+
+def asserts(position_ids: torch.Tensor) -> None:
+    assert position_ids.is_cuda
+
+
+@ON_CPU
+@pytest.mark.parametrize("function", [streams, cores, guarded, drivers, events, pins, asserts])
+def test_a_function_that_asks_for_a_gpu_is_not_accused_where_there_is_none(function: Any) -> None:
+    must = rf"target = '{function.__name__}', must not ask for a GPU on a machine without one: \w+Error"
+    with pytest.raises(ValueError, match=must):
+        check(function, "position_ids", examples=3, save_to=None)
+
+
+def test_another_assertion_of_a_function_is_a_finding() -> None:
+    def positions(position_ids: torch.Tensor) -> None:
+        assert position_ids.numel() < 0
+
+    assert check(positions, "position_ids", examples=3, save_to=None).failure is not None

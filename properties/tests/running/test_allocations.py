@@ -97,3 +97,57 @@ def test_a_function_in_cuda_graphs_of_torch_is_refused(said: str) -> None:
 
     with pytest.raises(ValueError, match=r"^function = .positions., must be compiled without CUDA graphs, "):
         check(positions, "position_ids", examples=1, save_to=None)
+
+
+@torch.library.custom_op("cumae_tests::doubled", mutates_args=("twice",))
+def doubled(numbers: torch.Tensor, twice: torch.Tensor) -> torch.Tensor:
+    """Write twice the numbers, and return memory that nothing was written to."""
+    made = torch.empty_like(numbers)
+    torch.add(numbers, numbers, out=twice)
+    return made
+
+
+@torch.library.custom_op("cumae_tests::tripled", mutates_args=())
+def tripled(numbers: torch.Tensor) -> torch.Tensor:
+    """Call another operator."""
+    twice = torch.zeros_like(numbers)
+    return doubled(numbers, twice) if numbers.numel() > 1 else twice.add_(numbers)
+
+
+@pytest.mark.parametrize("operator", [doubled, tripled])
+def test_memory_inside_an_operator_in_python_holds_poison(operator: Any) -> None:
+    numbers, twice = torch.arange(1, 4, device=DEVICE), torch.zeros(3, dtype=torch.int64, device=DEVICE)
+    with FencedAllocations(POISON) as allocated:
+        made = doubled(numbers, twice) if operator is doubled else tripled(numbers)
+    assert set(made.cpu().numpy().tobytes()) == {POISON}
+    assert allocated.made(made) and not list(allocated.damage())
+    assert twice.tolist() == ([2, 4, 6] if operator is doubled else [0, 0, 0])
+
+
+@torch.library.custom_op("cumae_tests::of_lists", mutates_args=())
+def of_lists(many: list[torch.Tensor]) -> torch.Tensor:
+    """Return memory that nothing was written to."""
+    return torch.empty_like(many[0])
+
+
+@torch.library.custom_op("cumae_tests::of_none", mutates_args=())
+def of_none(count: int, device: torch.device) -> torch.Tensor:
+    """Return zeros, without a tensor as an argument."""
+    return torch.zeros(count, device=device)
+
+
+def test_operators_in_python_take_lists_or_no_tensor() -> None:
+    with FencedAllocations(POISON) as allocated:
+        made = of_lists([torch.ones(2, device=DEVICE)])
+        assert of_none(3, torch.device(DEVICE)).tolist() == [0, 0, 0]
+    assert allocated.made(made)
+
+
+def test_an_operator_in_python_that_reads_what_nobody_wrote_is_found() -> None:
+    @torch.library.custom_op("cumae_tests::positions", mutates_args=("position_ids",))
+    def positions(position_ids: torch.Tensor) -> None:
+        made = torch.empty_like(position_ids)
+        position_ids.copy_(torch.where(made == 0x0101010101010101 * POISON, 1, 0))
+
+    verdict = check(positions, "position_ids", checks=("agrees",), examples=3, save_to=None)
+    assert verdict.failure is not None and verdict.failure.finding.actual == "1"
