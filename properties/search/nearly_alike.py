@@ -3,7 +3,7 @@
 from itertools import chain
 from math import inf
 
-from cumae.oracle import Trace
+from cumae.oracle import Phase, Trace
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.steps import examine_trace
 from cumae.properties.state.system import System
@@ -70,7 +70,8 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     A function that is no class may keep what it returned all the same: it gets those of few requests.
     """
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
-    phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
+    phases: tuple[Phase, ...] = ("prefill", "decode")
+    phased = (in_other_phases(scope, one, ladder) for scope in ("prefill", "all") for one in phases)
     moved = (in_other_blocks(ladder), in_other_layers(ladder))
     seeded = (with_another(name, ladder) for name in ("draft_seed", "selection_seed", "workspace_gap"))
     others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), *moved, *seeded)

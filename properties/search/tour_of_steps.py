@@ -26,6 +26,7 @@ from cumae.properties.steps.mixed_steps import MIXED
 from cumae.properties.steps.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.steps.odd_values import ODD
 from cumae.properties.steps.own_heads import OWN_HEADS
+from cumae.properties.steps.rounds_of_ranks import ROUNDS
 from cumae.properties.steps.served import STEPS, far
 from cumae.properties.steps.small_pages import SMALL
 
@@ -48,6 +49,7 @@ OF_ENGINES = (
     (ODD, 0.1),
     (MIXED, 0.2),
     (OWN_HEADS, 0.2),
+    (ROUNDS, 0.1),
 )
 """Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})

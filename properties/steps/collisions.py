@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TypeVar
 
-from cumae.oracle import Case, Trace
+from cumae.oracle import Case, Phase, Trace
 from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.alike import FAR, telling_of, traced
 from cumae.properties.steps.crowds import Lens, uneven_decodes
@@ -30,6 +30,8 @@ AMONG = (9, 6, 5, 3, 1)
 """Places of prompts among the decodes, so that one stands between most that change together."""
 CHUNKS = ((10, 3), (20, 1), (7, 5), (0, 4), (15, 0), (9, 2))
 """Cached and new tokens of chunks."""
+CUT = 4
+"""Tokens of a chunk of positions: cached tokens of the chunks above are no multiple of it, or are one."""
 OTHER_CHUNKS: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "lengths after the step": {0: (11, 2), 1: (19, 2)},
     "cached tokens, and the sum of new ones": {0: (10, 1), 1: (20, 3)},
@@ -59,7 +61,10 @@ def collisions(ladder: Ladder) -> Iterator[Trace]:
     for lens in _in_turns(CHUNKS, OTHER_CHUNKS.values()):
         chunks.append([("prefill", *each) for each in lens])
     without_drafts = telling.having("max_drafts", 0) or telling
-    for steps, rungs in ((decodes, telling), (among_prompts, telling), (chunks, without_drafts)):
+    shown = [(decodes, telling), (among_prompts, telling), (chunks, without_drafts)]
+    if (cut := telling.under(chunk_size=CUT, absolute_chunks=True)) is not None:
+        shown.append((chunks, cut))
+    for steps, rungs in shown:
         trace = traced([rungs.step(step, seed=len(step), padding=(0, 0)) for step in steps])
         if trace is not None:
             yield trace
@@ -78,16 +83,17 @@ def between_equal_ends(limited: Ladder) -> Trace | None:
     return traced([limited.step(one, seed=4, padding=(0, 0)) for one in lens])
 
 
-def in_other_phases(scope: str, ladder: Ladder) -> Trace | None:
+def in_other_phases(scope: str, other: Phase, ladder: Ladder) -> Trace | None:
     """Return steps of the same lengths, in which one request is a decode, a chunk, and a decode again.
 
-    ``scope``: the requests whose keys count, where it may be chosen.
+    ``scope``: the requests whose keys count, where it may be chosen. ``other``: what a chunk is meanwhile.
     """
     scoped = telling_of(ladder.having("key_scope", scope) or ladder)
+    usual: tuple[Phase, Phase] = ("decode", "prefill")
     steps = []
-    for phase in ("decode", "prefill", "decode"):
-        lens: list[Lens] = [("decode", 5, 1), ("decode", 40, 1), (phase, 17, 1), ("prefill", 9, 3)]
-        steps.append(scoped.step(lens, seed=4, padding=(0, 0)))
+    for one, next_one in (usual, ("prefill", other), usual):
+        lens: list[Lens] = [("decode", 5, 1), ("decode", 40, 1), (one, 17, 1), (next_one, 33, 1)]
+        steps.append(scoped.step([*lens, ("prefill", 9, 3)], seed=5, padding=(0, 0)))
     return traced(steps)
 
 

@@ -46,6 +46,18 @@ def dropped_drafts(ladder: Ladder, count: int) -> Case | None:
     return verifying.step([("decode", n, 4) for n in contexts], seed=count, padding=(0, 0))
 
 
+def dropped_on_one_side(first: bool, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that verify three drafts each, and as many that have none.
+
+    ``first``: those that have none stand first, else last. All have four tokens.
+    """
+    if (verifying := ladder.having("max_drafts", 3)) is None:
+        return None
+    dropped: list[Lens] = [("decode", _without_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
+    drafts = drafted_decodes(count, 65, spread=100, tokens=4)
+    return verifying.step(dropped + drafts if first else drafts + dropped, seed=count, padding=(0, 0))
+
+
 def drafts_around_a_prompt(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that verify three drafts before a prompt, and as many behind it.
 

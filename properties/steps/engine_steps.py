@@ -78,7 +78,8 @@ def in_windows(ladder: Ladder, size: int) -> Case | None:
 def in_chunks(absolute: bool, ladder: Ladder, chunk_size: int) -> Case | None:
     """Return a case of prefills of whole chunks, and of one row more or less, at all parts of a chunk.
 
-    ``absolute``: chunks end at multiples of the position; fresh prefills come as well.
+    An idle one is among them, and one behind. ``absolute``: chunks end at multiples of the position; fresh
+    prefills come as well.
     """
     if (chunked := ladder.having("chunk_size", chunk_size)) is None:
         return None
@@ -93,6 +94,7 @@ def in_chunks(absolute: bool, ladder: Ladder, chunk_size: int) -> Case | None:
     ]
     if absolute:
         lens += [("prefill", 0, query_len) for _, _, query_len in lens]
+    lens.insert(3, ("prefill", chunk_size // 2, 0))
     return (cut or chunked).step([*lens, ("prefill", 2, 0)], seed=chunk_size)
 
 

@@ -11,12 +11,14 @@ from cumae.properties.steps.ladder import Ladder
 
 PROMPTS: list[Lens] = [("prefill", 0, 11)] * 5
 DECODES: list[Lens] = [("decode", 37, 1)] * 5
+ENDING = (12, 1, 22, 13, 12)
+"""New tokens of requests that end at one position: on average as many as the first and the last one have."""
 REQUESTS: Mapping[str, list[Lens]] = {
     "equal prompts": PROMPTS,
     "equal decodes": DECODES,
     "equal chunks": [("prefill", 21, 6)] * 5,
     "equal drafts": [("decode", 38, 4)] * 5,
-    "equal ends": [("prefill", 43 - new, new) for new in (6, 1, 9, 4, 12)],
+    "equal ends": [("prefill", 43 - new, new) for new in ENDING],
     "equal prompts, then equal decodes": PROMPTS[:3] + DECODES[:3],
 }
 """Requests whose lengths are no multiple of the sizes below, and longer than most of these."""

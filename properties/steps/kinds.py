@@ -49,6 +49,7 @@ from cumae.properties.steps.production import (
     with_one_far,
     with_one_prompt,
 )
+from cumae.properties.steps.rounds_of_ranks import ROUNDS
 from cumae.properties.steps.small_pages import SMALL
 from cumae.properties.steps.steps_of_one_kind import (
     DRAFTS,
@@ -183,6 +184,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **ODD,
     **MIXED,
     **OWN_HEADS,
+    **ROUNDS,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if "routed" in name))

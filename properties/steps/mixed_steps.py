@@ -22,6 +22,8 @@ DEEP, DRAFTED = 2_050, 4
 """Cached tokens of few requests, and new tokens of a decode that verifies drafts."""
 LONG = 1_030
 """New tokens of a chunk, and its cached ones."""
+UNDRAFTED = 87
+"""New tokens of a chunk behind decodes; behind 130 cached ones it has no drafts."""
 SMALL_PAGE = 16
 IDLE_EVERY, ROWLESS = 5, 3
 """Of so many requests, one is idle; and the one that has no row of the table."""
@@ -31,8 +33,8 @@ def _decodes(count: int, each: int = 1) -> list[Lens]:
     return drafted_decodes(count, 65, spread=300, tokens=each)
 
 
-def _and_a_chunk(count: int, each: int, new: int = 83) -> list[Lens]:
-    return [*_decodes(count, each), ("prefill", 130, new)]
+def _and_a_chunk(count: int, each: int) -> list[Lens]:
+    return [*_decodes(count, each), ("prefill", 130, UNDRAFTED)]
 
 
 def _with_idle_ones(lens: Sequence[Lens], count: int) -> list[Lens]:
@@ -198,6 +200,10 @@ MIXED: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] 
     "decodes and a chunk in a narrow table": (partial(under, {"page_slack": -3}), FEW),
     "decodes and a chunk in a small buffer": (partial(under, {"key_slack": -3}), FEW),
     "selections of a mixed step on ranks": (partial(under, {"world": 2, "topk": 64}), FEW),
+    "windows of a mixed step on ranks": (
+        partial(under, {"world": 4, "interleave": 4, "window": WINDOW}),
+        FEW,
+    ),
     "all idle in a graph": (all_idle, FEW),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

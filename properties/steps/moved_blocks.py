@@ -24,6 +24,8 @@ NEW, LONG = 3, 4
 """The one whose pages are all new, and the longest."""
 ROWS = 140
 """Rows of a table beyond those of a step's requests, more than two tiles of rows."""
+EXCHANGED = {LONG: (17, 19), NEW: (0, 1)}
+"""By request: places of two pages that change places. A key of each fourth page of the longest misses it."""
 VERIFYING, SEEDS = 8, (0, 1, 2, 0)
 """Decodes that verify drafts, and seeds of consecutive steps."""
 KEPT = ((0, 0), (1, 0), (0, 1), (1, 1), (33, 0))
@@ -114,7 +116,8 @@ def _renamed(batch: Batch) -> Iterator[list[Request]]:
 
     First all change, then all but the first or last of each, those between these two, and those behind a tile
     of 33, and those of one request alone. Then the longest exchanges a page in its middle for the last cached
-    page of one request, and for a new one of another; at last one has its pages in falling order.
+    page of one request, and for a new one of another. At last one has its pages in falling order, or two of
+    them change places: in the middle of the longest, and at the begin of a prompt.
     """
     requests = batch.requests
     free = 1 + max((max(request.block_ids, default=-1) for request in requests), default=-1)
@@ -137,3 +140,15 @@ def _renamed(batch: Batch) -> Iterator[list[Request]]:
             names = {one: other, other: one}
             yield [replace(r, block_ids=tuple(names.get(i, i) for i in r.block_ids)) for r in requests]
     yield [replace(r, block_ids=r.block_ids[::-1]) if b == 0 else r for b, r in enumerate(requests)]
+    for b, (one, other) in EXCHANGED.items():
+        changed = list(requests)
+        changed[b] = with_exchanged(requests[b], one, other)
+        yield changed
+
+
+def with_exchanged(request: Request, one: int, other: int) -> Request:
+    """Return the request in which two pages change places, if it has both."""
+    ids = list(request.block_ids)
+    if max(one, other) < len(ids):
+        ids[one], ids[other] = ids[other], ids[one]
+    return replace(request, block_ids=tuple(ids))

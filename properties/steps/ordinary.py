@@ -8,6 +8,8 @@ from functools import partial
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.draws import edited, having_blocks
+from cumae.properties.cases.reducer import valid
 from cumae.properties.steps.crowds import Lens, uneven_decodes
 from cumae.properties.steps.drafted_steps import (
     drafts_around_a_prompt,
@@ -15,10 +17,12 @@ from cumae.properties.steps.drafted_steps import (
     drafts_behind,
     drafts_behind_a_prompt,
     dropped_drafts,
+    dropped_on_one_side,
     idle_behind,
     some_drafts,
 )
 from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.moved_blocks import with_exchanged
 
 DEEP = 16_384
 """Cached tokens behind which a request counts as long."""
@@ -96,8 +100,20 @@ def long_chunk(ladder: Ladder, size: int) -> Case | None:
 
 
 def alone(ladder: Ladder, size: int) -> Case | None:
-    """Return a case of a chunk of ``size`` tokens behind four times as many, without other requests."""
-    return ladder.step([("prefill", 4 * size + 7, size)], seed=size, padding=(0, 0))
+    """Return a case of a chunk of ``size`` tokens behind four times as many, without other requests.
+
+    Its pages lie in a row, but for two of the new ones that change places. The first and the last of its
+    slots are as far from each other as in a row without exception.
+    """
+    case = ladder.step([("prefill", 4 * size + 7, size)], seed=size, padding=(0, 0))
+    if case is None or len(case.batch.requests) != 1:
+        return case
+    request = case.batch.requests[0]
+    first = min((i for i in request.block_ids if i >= 0), default=0)
+    in_order = having_blocks(request, range(first, first + len(request.block_ids)))
+    last = case.batch.num_live_blocks(request) - 1
+    changed = with_exchanged(in_order, last - 2, last - 1) if last > 2 else in_order
+    return valid(partial(edited, case, [changed], case.layout.row_index)) or case
 
 
 def long_chunk_of_groups(ladder: Ladder, size: int) -> Case | None:
@@ -192,6 +208,8 @@ ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "drafts around a prompt": (drafts_around_a_prompt, (19, 5)),
     "drafts around the first one's": (drafts_around_the_first, (67, 37)),
     "dropped drafts": (dropped_drafts, (19, 5)),
+    "dropped drafts, then others": (partial(dropped_on_one_side, True), (19, 5)),
+    "drafts, then dropped ones": (partial(dropped_on_one_side, False), (19, 5)),
     "some drafts and idle ones": (some_drafts, (37, 17)),
     "across a window": (partial(crossing, "window"), (512,)),
     "across a selection": (partial(crossing, "topk"), (512,)),

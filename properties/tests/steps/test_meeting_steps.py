@@ -38,3 +38,31 @@ def test_those_from_elsewhere_have_a_token_left() -> None:
     windows = smallest("arrivals in windows")
     assert windows.options.keys.window == 128
     assert {(r.phase, r.query_len) for r in windows.batch.requests} == {("prefill", 1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("dropped drafts, then others", 0), ("drafts, then dropped ones", 3)]
+)
+def test_half_of_the_requests_have_no_drafts(name: str, first: int) -> None:
+    drafts = [num_drafts_of(request, 3) for request in smallest(name).batch.requests]
+    half = len(drafts) // 2
+    assert drafts == [first] * half + [3 - first] * half
+
+
+def test_a_chunk_behind_drafts_has_none() -> None:
+    case = smallest("drafts and a chunk, padded in tokens")
+    assert [num_drafts_of(request, 3) for request in case.batch.requests][-2:] == [3, 0]
+
+
+def test_a_chunk_alone_lies_in_a_row_but_for_two_pages() -> None:
+    (request,) = smallest("a later chunk alone").batch.requests
+    ids = list(request.block_ids)
+    in_order = sorted(ids)
+    assert in_order == list(range(in_order[0], in_order[0] + len(ids)))
+    assert sum(one != other for one, other in zip(ids, in_order, strict=True)) == 2
+    assert ids[-1] == in_order[-1]
+
+
+def test_prompts_that_end_alike_are_uniform_by_their_mean() -> None:
+    new = [request.query_len for request in smallest("equal ends with drafts").batch.requests]
+    assert new[0] == new[-1] and sum(new) == new[0] * len(new) and len({*new}) > 1

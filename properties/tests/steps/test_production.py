@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cumae.oracle import SELECTION_ORDERS, Case, Trace
+from cumae.oracle import SELECTION_ORDERS, Case, Phase, Trace
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.steps import production
@@ -102,11 +102,13 @@ def test_long_decodes_change_by_a_token_that_halves_do_not_show() -> None:
         assert topk - 3 <= step.batch.requests[1].context_len < topk < step.batch.requests[1].seq_len + 1
 
 
-def test_one_request_changes_its_phase_alone() -> None:
+@pytest.mark.parametrize("other", ["prefill", "decode"])
+def test_one_request_changes_its_phase_alone_or_with_another(other: Phase) -> None:
     for scope in ("prefill", "all"):
-        trace = in_other_phases(scope, LADDER)
+        trace = in_other_phases(scope, other, LADDER)
         assert isinstance(trace, Trace)
-        assert [step.batch.requests[2].phase for step in trace.steps] == ["decode", "prefill", "decode"]
+        phases = [tuple(request.phase for request in step.batch.requests[2:4]) for step in trace.steps]
+        assert phases == [("decode", "prefill"), ("prefill", other), ("decode", "prefill")]
         assert len({tuple(_lens(step)) for step in trace.steps}) == 1
         assert {step.options.keys.key_scope for step in trace.steps} == {scope}
 
@@ -122,7 +124,7 @@ def test_equal_lengths_come_back_in_other_blocks_idle_and_hidden() -> None:
     trace = in_other_blocks(LADDER)
     assert isinstance(trace, Trace)
     base, *others = trace.steps
-    tables = [[request.block_ids for request in step.batch.requests] for step in others[:19:2]]
+    tables = [[request.block_ids for request in step.batch.requests] for step in others[:23:2]]
     own = [request.block_ids for request in base.batch.requests]
     assert all(table != own and list(map(len, table)) == list(map(len, own)) for table in tables)
     assert [ids[0] for ids in tables[1]] == [ids[0] for ids in own]
@@ -136,10 +138,11 @@ def test_equal_lengths_come_back_in_other_blocks_idle_and_hidden() -> None:
     assert stay[3] == [{0} | each for each in last]
     assert {len(each) for each in stay[4]} == {5, 4, 3, 33}
     assert tables[5][:-1] == own[:-1] and tables[5][-1] != own[-1]
-    for exchanged_in, table in zip(([1, 4], [3, 4], [0]), tables[7:], strict=True):
+    for exchanged_in, table in zip(([1, 4], [3, 4], [0], [4], [3]), tables[7:], strict=True):
         assert sorted(i for ids in table for i in ids) == sorted(i for ids in own for i in ids)
         assert [b for b, ids in enumerate(table) if ids != own[b]] == exchanged_in
-    assert not others[20].batch.num_tokens
+    assert all(tables[10][4][at] == own[4][at] for at in (0, -1))
+    assert not others[24].batch.num_tokens
     assert [step.layout.host_lens for step in others[-4:]] == [True, False, False, True]
 
 
