@@ -96,7 +96,8 @@ class Call:
         except (KeyboardInterrupt, Interruption):
             raise
         except BaseException as error:  # `SystemExit` or pytest's skip must not end the run
-            if any(words in str(error) for words in _OF_CUDA_GRAPHS):
+            said = str(error) if type(error) is RuntimeError else ""
+            if any(words in said for words in _OF_CUDA_GRAPHS):
                 name = getattr(self.function, "__name__", repr(self.function))
                 raise ValueError(f"function = {name!r}, must {_WITHOUT_CUDA_GRAPHS}") from error
             raise KernelRaised.of(error, self.function) from error
