@@ -49,7 +49,7 @@ def watching(
     and not a crash. Failed assertions are recorded too. As in compiled code, arguments have annotated
     widths, scalar conditions stay boolean in masks, ``and``, ``or``, ``not``, ``min`` and ``max`` work by
     element, loops count in tensors, and bf16 and fp8 numbers are rounded to the nearest. The sizes
-    of the arguments choose the configuration of an autotuned kernel, which has no clock here.
+    of the arguments choose the configuration of an autotuned kernel: the interpreter has no clock.
     ``races``: keep accesses and search them for races. ``overflow``: assert that arithmetic of less than
     64 bits does not wrap; takes a third to two thirds more time. ``turns``: run the programs of a launch
     side by side, in these turns. ``threads``: how the threads of a program see memory until they meet.

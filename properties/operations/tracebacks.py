@@ -88,15 +88,15 @@ def traceback_of(error: BaseException) -> str:
 
 def asks_for_gpu(error: BaseException) -> bool:
     """Return whether an error comes of a missing GPU: one of torch or Triton, or an ``assert x.is_cuda``."""
-    for one in _chain(error):
-        entries = list(walk_tb(one.__traceback__))
-        if any(words in _text_of(one) for words in _WITHOUT_GPU):
-            return True
-        if isinstance(one, AssertionError) and entries:
-            frame, line = entries[-1]
-            if "cuda" in getline(frame.f_code.co_filename, line):
-                return True
-    return False
+    asserted = (list(walk_tb(one.__traceback__)) for one in _chain(error) if isinstance(one, AssertionError))
+    lines = (getline(frame.f_code.co_filename, line) for *_, (frame, line) in filter(None, asserted))
+    return says(error, _WITHOUT_GPU) or any("cuda" in line for line in lines)
+
+
+def says(error: BaseException, words: Iterable[str]) -> bool:
+    """Return whether an error, or one that it comes of, says one of these words."""
+    told = [_text_of(one) for one in _chain(error)]
+    return any(word in text for word in words for text in told)
 
 
 def host_line(error: BaseException, function: object = None) -> Line | None:

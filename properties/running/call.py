@@ -15,13 +15,6 @@ from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.volume import note_given
 
-_OF_CUDA_GRAPHS = ("in the cudagraph pool", "output of CUDAGraphs")
-"""Parts of what torch says if memory that a compiled function allocated is kept for longer than it allows."""
-_WITHOUT_CUDA_GRAPHS = (
-    "be compiled without CUDA graphs, as mode='reduce-overhead' makes them: "
-    "torch keeps the memory of what is allocated or returned there"
-)
-
 
 class Buffers(NamedTuple):
     """The arguments of a call before they are placed.
@@ -96,10 +89,6 @@ class Call:
         except (KeyboardInterrupt, Interruption):
             raise
         except BaseException as error:  # `SystemExit` or pytest's skip must not end the run
-            said = str(error) if type(error) is RuntimeError else ""
-            if any(words in said for words in _OF_CUDA_GRAPHS):
-                name = getattr(self.function, "__name__", repr(self.function))
-                raise ValueError(f"function = {name!r}, must {_WITHOUT_CUDA_GRAPHS}") from error
             raise KernelRaised.of(error, self.function) from error
         return answer
 
@@ -109,7 +98,7 @@ class Call:
         except Exception as error:
             if type(error).__name__ != "FailOnRecompileLimitHit":
                 raise
-            torch.compiler.reset()  # torch would not compile more than so many kinds of calls in one process
+            torch.compiler.reset()  # torch compiles a function for a limited number of kinds of calls
             return self.function(**self.arguments)
 
     def given(self) -> Iterator[Region]:

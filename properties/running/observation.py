@@ -9,12 +9,18 @@ import torch
 
 from cumae.properties.interpreter.launch import TooManyTurns, WaitsForEver
 from cumae.properties.interpreter.watch import Watch
-from cumae.properties.operations.tracebacks import asks_for_gpu, told_of, traceback_of
+from cumae.properties.operations.tracebacks import asks_for_gpu, says, told_of, traceback_of
 from cumae.properties.running.words import Words
 from cumae.properties.taking.stub import NotGiven
 
 _LACKING = "not supported in interpreter mode"
 """The words of Triton's interpreter about inline assembly and about functions of libraries."""
+_IN_CUDA_GRAPHS = ("in the cudagraph pool", "output of CUDAGraphs that has been overwritten")
+"""What torch says if memory of its own CUDA graphs is kept for longer than it allows."""
+_WITHOUT_CUDA_GRAPHS = (
+    "be compiled without CUDA graphs of torch, which mode='reduce-overhead' makes: "
+    "torch reuses the memory that the function allocates and returns in them"
+)
 
 
 class IsATest(TypeError):
@@ -39,19 +45,22 @@ class KernelRaised(Exception):
         """Return the exception for an error of a function; ``when`` follows the error's type in it.
 
         If it needs the value of a stub, or what Triton's interpreter cannot do, or a GPU where there is none,
-        or calls a test, that is a ``ValueError``: it says nothing about the function.
+        or CUDA graphs of torch, or calls a test, that is a ``ValueError``: it tells nothing of the function.
         """
-        if not torch.cuda.is_available() and asks_for_gpu(error):
-            rule = f"not ask for a GPU on a machine without one: {told_of(error, function, when)}"
-            return ValueError(f"target = {getattr(function, '__name__', function)!r}, must {rule}")
         origin: BaseException | None = error
         known = WaitsForEver, TooManyTurns, NotGiven, IsATest, NotImplementedError
         while origin is not None and not isinstance(origin, known):
             origin = origin.__cause__ or origin.__context__
         if isinstance(origin, (NotGiven, IsATest)):
             return ValueError(str(origin))
-        if isinstance(origin, NotImplementedError) and _LACKING in str(origin):
+        rule = ""
+        if not torch.cuda.is_available() and asks_for_gpu(error):
+            rule = f"not ask for a GPU on a machine without one: {told_of(error, function, when)}"
+        elif isinstance(origin, NotImplementedError) and _LACKING in str(origin):
             rule = f"run on a GPU: Triton says {str(origin)!r}"
+        elif says(error, _IN_CUDA_GRAPHS):
+            rule = _WITHOUT_CUDA_GRAPHS
+        if rule:
             return ValueError(f"target = {getattr(function, '__name__', function)!r}, must {rule}")
         waits = str(origin) if isinstance(origin, WaitsForEver) else ""
         said = f"waits for ever: {waits}" if waits else f"raised {told_of(error, function, when)}"

@@ -14,7 +14,7 @@ from cumae.properties.operations.router import router
 Tensor = torch.Tensor
 _FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
 _OF_ONE_MODEL = STEPS.having(logits_kind=_FINITE, bias_dtype=("fp32",))
-"""A router that is compiled: with biases of two dtypes and numbers of experts torch compiles it wrong."""
+"""Torch compiles the router wrong if the number of experts and the dtype of the bias change."""
 
 
 @ENGINE.adapts(
