@@ -49,7 +49,7 @@ def test_what_an_empty_tensor_gets_by_its_new_size_is_poison() -> None:
     assert not list(allocated.damage())
 
 
-@torch.library.custom_op("cumae_tests::doubled", mutates_args=("twice",))
+@torch.library.custom_op("cumae_allocations::doubled", mutates_args=("twice",))
 def doubled(numbers: torch.Tensor, twice: torch.Tensor) -> torch.Tensor:
     """Write twice the numbers, and return memory that nothing was written to."""
     made = torch.empty_like(numbers)
@@ -57,7 +57,7 @@ def doubled(numbers: torch.Tensor, twice: torch.Tensor) -> torch.Tensor:
     return made
 
 
-@torch.library.custom_op("cumae_tests::tripled", mutates_args=())
+@torch.library.custom_op("cumae_allocations::tripled", mutates_args=())
 def tripled(numbers: torch.Tensor) -> torch.Tensor:
     """Call another operator."""
     twice = torch.zeros_like(numbers)
@@ -74,13 +74,13 @@ def test_memory_inside_an_operator_in_python_holds_poison(operator: Any) -> None
     assert twice.tolist() == ([2, 4, 6] if operator is doubled else [0, 0, 0])
 
 
-@torch.library.custom_op("cumae_tests::of_lists", mutates_args=())
+@torch.library.custom_op("cumae_allocations::of_lists", mutates_args=())
 def of_lists(many: list[torch.Tensor]) -> torch.Tensor:
     """Return memory that nothing was written to."""
     return torch.empty_like(many[0])
 
 
-@torch.library.custom_op("cumae_tests::of_none", mutates_args=())
+@torch.library.custom_op("cumae_allocations::of_none", mutates_args=())
 def of_none(count: int, device: torch.device) -> torch.Tensor:
     """Return zeros, without a tensor as an argument."""
     return torch.zeros(count, device=device)
@@ -94,7 +94,7 @@ def test_operators_in_python_take_lists_or_no_tensor() -> None:
 
 
 def test_an_operator_in_python_that_reads_what_nobody_wrote_is_found() -> None:
-    @torch.library.custom_op("cumae_tests::positions", mutates_args=("position_ids",))
+    @torch.library.custom_op("cumae_allocations::positions", mutates_args=("position_ids",))
     def positions(position_ids: torch.Tensor) -> None:
         made = torch.empty_like(position_ids)
         position_ids.copy_(torch.where(made == 0x0101010101010101 * POISON, 1, 0))
