@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cumae.properties.engines.released import engine_of
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import measured
 from cumae.properties.search.budget import Budget
@@ -35,12 +36,18 @@ if __name__ == "__main__":  # spawned processes import this file
     budget, found = Budget(examples=given.cases, most_shrinking=0.1), list[dict[str, Any]]()
     survived = survivors_of(given.survivors_of) if given.survivors_of else None
     plain = Budget(examples=given.cases)
-    faults = partial(mutants_of, names=given.only, most=given.most, budget=plain, jobs=given.jobs)
+    faults = partial(mutants_of, most=given.most, budget=plain, jobs=given.jobs, seed=given.seed)
     roots = {engine: Path(root).resolve() for engine, _, root in (one.partition("=") for one in given.roots)}
+    known = {engine: engine_of(engine).adapters for engine in roots}
+    for name in given.only:
+        if not any(name in adapters for adapters in known.values()):
+            parser.error(f"--only {name}: must be an adapter of {' or '.join(roots)}")
+    only = {engine: [name for name in given.only if name in adapters] for engine, adapters in known.items()}
     planned = [
         (engine, names, root, mutant)
         for engine, root in roots.items()
-        for names, mutant in faults(engine, root, survived=survived, seed=given.seed)
+        if only[engine] or not given.only
+        for names, mutant in faults(engine, root, only[engine], survived=survived)
     ]
     print(len(planned), "faults", flush=True)
     with ThreadPoolExecutor(given.jobs) as pool:

@@ -1,6 +1,6 @@
 """Whether a released function failed because it takes other arguments than its adapter passes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from traceback import walk_tb
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from cumae.oracle import Case
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.tracebacks import is_compile_error, message_of
-from cumae.properties.operations.users_files import is_foreign, is_ours
+from cumae.properties.operations.users_files import is_foreign, is_ours, is_pythons
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised
@@ -27,7 +27,7 @@ def why_changed(binding: Binding, case: Case, device: Device) -> str:
         Bench(binding, case, device).observe()
     except KernelRaised as raised:
         causes = list(causes_of(raised))[1:]
-        if any(_lacks_attribute(one) or _is_of_call(one) for one in causes):
+        if any(map(_lacks_attribute, causes)) or (causes and _is_of_call(causes)):
             return message_of(causes[0])
     return ""
 
@@ -54,17 +54,18 @@ def _lacks_attribute(error: BaseException) -> bool:
     return ours or isinstance(error.obj, SimpleNamespace)
 
 
-def _is_of_call(error: BaseException) -> bool:
+def _is_of_call(causes: Sequence[BaseException]) -> bool:
     """Return whether an adapter, or what it calls of a library, raised an error: no line of the engine did.
 
-    A kernel that does not compile is the engine's.
+    A kernel that does not compile is the engine's. ``causes``: the error, then its causes, as an error inside
+    a kernel is that of the interpreter's own.
     """
-    files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    files = [frame.f_code.co_filename for one in causes for frame, _ in walk_tb(one.__traceback__)]
     of_adapters = {file for file in files if ADAPTERS in Path(file).parents}
     others = (file for file in reversed(files) if file in of_adapters or not _is_between(file))
-    return next(others, "") in of_adapters and not is_compile_error(error)
+    return next(others, "") in of_adapters and not any(map(is_compile_error, causes))
 
 
 def _is_between(file: str) -> bool:
     """Return whether a file is of neither adapters nor engines: of a library, or of what hooks into it."""
-    return is_foreign(file) or is_ours(file)
+    return is_foreign(file) or is_ours(file) or is_pythons(file)

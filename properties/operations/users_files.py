@@ -56,7 +56,12 @@ def is_users(file: str, own: Iterable[str]) -> bool:
         return False
     packages = {_package_of(other) for other in own} - {""}
     installed = _package_of(file)
-    return installed in packages if installed else not file.startswith(os.path.dirname(os.__file__) + os.sep)
+    return installed in packages if installed else not is_pythons(file)
+
+
+def is_pythons(file: str) -> bool:
+    """Return whether a file is of Python's own library."""
+    return file.startswith(os.path.dirname(os.__file__) + os.sep) and not _package_of(file)
 
 
 def is_foreign(file: str) -> bool:

@@ -17,10 +17,11 @@ from cumae.properties.running.duplicates import NAMES, turned_round
 from cumae.properties.running.volume import volume_now
 
 GUARD_BYTES = 1024
-_EMPTY = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"}
+_EMPTY = {"empty", "empty_strided", "empty_permuted", "empty_like", "new_empty", "new_empty_strided"}
 _FILLED = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones"}
 _FILLED |= {"full", "full_like", "new_full"}
 _ALLOCATE = _EMPTY | _FILLED
+_RESIZE = {"resize_", "resize_as_"}
 _OF_NUMPY = ("empty", "empty_like")
 
 
@@ -43,8 +44,8 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A torch mode in which ``torch.empty`` and its kin return poisoned tensors between guard words.
 
     It sees allocations inside operators that are written in Python, but not inside others
-    (``torch.cumsum``), and leaves tensors alone that are not on the CPU or on CUDA. In it ``numpy.empty``
-    and ``numpy.empty_like`` are poisoned too.
+    (``torch.cumsum``), and leaves tensors alone that are not on the CPU or on CUDA. What ``resize_`` adds to
+    a tensor is poisoned too, as are ``numpy.empty`` and ``numpy.empty_like``.
     ``turns_round``: whether writes to indices of the CPU take these from the last to the first, as any may
     be the last on a GPU; ``turned`` says whether one did.
     """
@@ -100,6 +101,8 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if (key := _python_key(func, args, kwargs or {})) is not None:
             with self:  # torch has left the mode, for all that the operator calls, too
                 return func.redispatch(torch._C.DispatchKeySet(key), *args, **(kwargs or {}))
+        if name in _RESIZE:
+            return self._resized(func, args, kwargs or {})
         plain = func(*args, **(kwargs or {}))
         if self._volume is not None and not func.is_view:
             own = (*args, *(kwargs or {}).values())
@@ -113,7 +116,7 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         item = plain.element_size()
         if 0 in plain.shape:
             return plain
-        span = 1 + sum((n - 1) * s for n, s in zip(plain.shape, plain.stride(), strict=True))
+        span = _span(plain)
         size = span * item
         size += -size % 256 + 2 * GUARD_BYTES
         storage = torch.full((size,), self._poison, dtype=torch.uint8, device=plain.device)
@@ -125,6 +128,27 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         made = _Allocation(seen, fenced.data_ptr(), span * item, item, keep, weakref(fenced))
         self._made.append(made)
         return fenced
+
+    def _resized(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Resize a tensor in place; what it then has more is poison, and its fence stands behind that."""
+        storage = args[0].untyped_storage()
+        before = storage.nbytes()
+        holders = (i for i, made in enumerate(self._made) if made.storage.data_ptr() == storage.data_ptr())
+        held = next(holders, None) if before else None
+        tensor = func(*args, **kwargs)
+        end = (tensor.storage_offset() + _span(tensor)) * tensor.element_size()
+        room = before if held is None else self._made[held].storage.numel() - GUARD_BYTES
+        if end <= room or tensor.device.type not in ("cpu", "cuda"):
+            return tensor
+        if held is not None:
+            storage.resize_(max(before, end + GUARD_BYTES))
+        content = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+        content[before:] = self._poison
+        if held is not None:
+            sizes = end - GUARD_BYTES, tensor.element_size()
+            seen, start = content[: end + GUARD_BYTES], content.data_ptr() + GUARD_BYTES
+            self._made[held] = _Allocation(seen, start, *sizes, False, weakref(tensor))
+        return tensor
 
     @property
     def num_bytes(self) -> int:
@@ -162,6 +186,13 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._num_first = len(self._made)
         later = (made for made in self._made[self._num_first :] if made.tensor() is not None)
         self._made[self._num_first :] = later
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """Return the elements from a tensor's first to its last; 0 if it has none."""
+    if 0 in tensor.shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _python_key(func: Any, args: Any, kwargs: Any) -> Any:

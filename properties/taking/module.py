@@ -27,7 +27,7 @@ from cumae.properties.taking.names import (
     split_imports,
     statement_of,
 )
-from cumae.properties.taking.on_cpu import OnCpu, stand_ins, take_first_config
+from cumae.properties.taking.on_cpu import OnCpu, stand_ins, tune_without_a_clock
 from cumae.properties.taking.quiet import without_warnings
 from cumae.properties.taking.real_triton import TRITON, named_so, of_fork
 from cumae.properties.taking.stub import Stub
@@ -181,7 +181,7 @@ class Module(ModuleType):
         statement.state = "done"
         if self._loader.interpreted:
             for name in bound_by(statement.node):
-                take_first_config((names or vars(self)).get(name))
+                tune_without_a_clock((names or vars(self)).get(name))
         if statement.is_decorated or self._loader.is_settling:
             self.wait(statement)
         for name in statement.handed:

@@ -26,9 +26,10 @@ def take(source: str | Path, *names: str, **stubs: Any) -> Any:
     file.
 
     Without a GPU, and if kernels are interpreted (``TRITON_INTERPRET=1``), ``x.is_cuda`` is true, ``"cuda"``
-    names the CPU, no memory is pinned and ``torch.compile`` leaves functions alone; autotuned kernels that
-    are interpreted keep their first configuration. On a GPU nothing is rewritten. Raises ``ValueError`` for a
-    file or a name that does not exist, a name that cannot be defined, and an unused stub.
+    names the CPU, no memory is pinned and ``torch.compile`` leaves functions alone. A call outside a test
+    gives an interpreted autotuned kernel its first configuration. On a GPU nothing is rewritten. Raises
+    ``ValueError`` for a file or a name that does not exist, a name that cannot be defined, and an unused
+    stub.
     """
     path = file_of(source)
     require(bool(names), "names", names, f"name definitions to take from {path.name}")

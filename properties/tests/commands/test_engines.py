@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cumae.properties.commands.usage.engines import engines
-from cumae.properties.engines import lightllm
+from cumae.properties.engines import flashinfer, lightllm
 from cumae.properties.engines.fla import ENGINE
 
 INDEX = """
@@ -98,6 +98,27 @@ def test_a_function_that_takes_other_arguments_has_changed_and_does_not_disagree
     assert found == 1
     assert "1 of 1  changed prepare_position_ids (" in text
     assert f"{told}: its adapter passes" in text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "status"),
+    [
+        ("starts, num_reqs, num_tokens, request_ids, MAX, MORE", "pass", "changed"),
+        ("starts, num_reqs, num_tokens, request_ids, MAX", "tl.store(request_ids, tl.arange(0, 3))", "NEW"),
+        ("starts, num_reqs, num_tokens, request_ids, MAX", "tl.static_assert(MAX < 0)", "NEW"),
+    ],
+)
+def test_a_kernel_that_raises_disagrees_and_one_with_other_parameters_has_changed(
+    parameters: str, body: str, status: str, tmp_path: Path
+) -> None:
+    name = "request_ids_of_embeddings"
+    file = tmp_path / flashinfer.ENGINE.adapters[name].file
+    file.parent.mkdir(parents=True)
+    start = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef _request_ids_kernel"
+    file.write_text(f"{start}({parameters}):\n    {body}\n")
+    found, text = _run("flashinfer", "--at", str(tmp_path), "--only", name, "--cases", "5")
+    assert found == 1
+    assert f"1 of 1  {status:<7} {name} (" in text, text
 
 
 @pytest.mark.parametrize(("stride", "status", "told"), [("0", 0, "known"), ("1024", 1, "mended")])

@@ -24,6 +24,31 @@ def test_scratch_memory_of_numpy_holds_poison() -> None:
     assert (np.empty, np.empty_like) == plain
 
 
+@pytest.mark.parametrize("size", [2, 7, 300, 5000])
+def test_what_a_resized_tensor_has_more_is_poison_between_guards(size: int) -> None:
+    with FencedAllocations(POISON) as allocated:
+        made = torch.full((4,), 7, dtype=torch.int32, device=DEVICE)
+        part = made[1:3]
+        made.resize_(size)
+        kept = min(size, 4)
+        assert made[:kept].tolist() == [7] * kept and allocated.made(made)
+        assert set(made[4:].cpu().numpy().tobytes()) <= {POISON}
+        made.fill_(5)
+        assert part.tolist() == [5, 5 if size > 2 else 7]
+        assert not list(allocated.damage())
+        made.as_strided((1,), (1,), made.storage_offset() + max(size, 4)).zero_()
+    assert list(allocated.damage()) == ["allocated tensor 0 was written outside its elements"]
+
+
+def test_what_an_empty_tensor_gets_by_its_new_size_is_poison() -> None:
+    with FencedAllocations(POISON) as allocated:
+        made = torch.empty(0, dtype=torch.int32, device=DEVICE).resize_(5)
+        alike = torch.empty(0, dtype=torch.int32, device=DEVICE).resize_as_(made)
+        turned = torch.empty_permuted((2, 3), (1, 0), dtype=torch.int32, device=DEVICE)
+    assert all(set(each.cpu().numpy().tobytes()) == {POISON} for each in (made, alike, turned))
+    assert not list(allocated.damage())
+
+
 @torch.library.custom_op("cumae_tests::doubled", mutates_args=("twice",))
 def doubled(numbers: torch.Tensor, twice: torch.Tensor) -> torch.Tensor:
     """Write twice the numbers, and return memory that nothing was written to."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import cumae
+from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
@@ -68,25 +69,43 @@ def test_memory_is_not_pinned_on_the_cpu(tmp_path: Path) -> None:
 
 
 @interpreted
-def test_an_autotuned_kernel_keeps_one_configuration(tmp_path: Path) -> None:
-    file = tmp_path / "tuned.py"
-    file.write_text(
-        dedent(
-            """
+def test_an_autotuned_kernel_has_its_first_configuration_outside_a_test(tmp_path: Path) -> None:
+    copied = cumae.take(autotuned(tmp_path), "copied")
+    values = torch.zeros(5, dtype=torch.int32)
+    copied(torch.full((5,), 7, dtype=torch.int32), values)
+    assert values.tolist() == [7, 7, 7, 7, 0]
+
+
+@interpreted
+def test_an_autotuned_kernel_may_have_any_configuration_in_a_test(tmp_path: Path) -> None:
+    copied = cumae.take(autotuned(tmp_path), "copied")
+    tiles = set()
+    for count in range(8, 16):
+        values = torch.zeros(16, dtype=torch.int32)
+        with watching():
+            copied(torch.full((count,), 7, dtype=torch.int32), values)
+        tiles.add(values.count_nonzero().item())
+    assert tiles == {4, 8}
+
+
+def autotuned(folder: Path) -> Path:
+    """Return a file with an autotuned kernel that copies 4 or 8 values."""
+    tree_of(
+        folder,
+        tuned="""
             import triton
             import triton.language as tl
             CONFIGS = [triton.Config({"TILE": 4}), triton.Config({"TILE": 8})]
             @triton.autotune(CONFIGS, key=["count"])
             @triton.jit
-            def fill(values, count, TILE: tl.constexpr):
-                row = tl.program_id(0) * TILE + tl.arange(0, TILE)
-                tl.store(values + row, 7, mask=row < count)
-            """
-        )
+            def copy(source, values, count, TILE: tl.constexpr):
+                row = tl.arange(0, TILE)
+                tl.store(values + row, tl.load(source + row, mask=row < count), mask=row < count)
+            def copied(source, values):
+                copy[(1,)](source, values, len(source))
+            """,
     )
-    values = torch.zeros(3, dtype=torch.int32)
-    cumae.take(file, "fill")[(1,)](values, 3)
-    assert values.tolist() == [7, 7, 7]
+    return folder / "tuned.py"
 
 
 def tree_of(folder: Path, **files: str) -> Path:
