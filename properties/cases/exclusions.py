@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cumae.oracle import Case
+from cumae.oracle.model.router import Router
 from cumae.oracle.router_logits import LOGITS_KINDS
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import PROMISED
@@ -56,6 +57,13 @@ def _but(odd: Sequence[str]) -> tuple[str, ...]:
 
 def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
+
+
+def _is_odd_router(router: Router) -> bool:
+    """Whether experts are no power of two, or a token has one weight, made 1: many gates keep its score."""
+    if router.top_k == 1 and router.renormalize:
+        return True
+    return not (_is_power_of_two(router.num_experts) and _is_power_of_two(router.top_k))
 
 
 _NARROWER = (
@@ -116,9 +124,7 @@ _NARROWER = (
     _Narrower(
         "router_shapes",
         ((8, 2, 1, 2), (32, 1, 1, 4), (128, 1, 1, 8), (256, 8, 4, 8)),
-        if_odd=lambda case: (
-            not all(map(_is_power_of_two, (case.options.router.num_experts, case.options.router.top_k)))
-        ),
+        if_odd=lambda case: _is_odd_router(case.options.router),
     ),
     _Narrower(
         "block_sizes",

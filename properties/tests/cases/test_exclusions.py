@@ -38,6 +38,8 @@ def _cached(context_len: int) -> Case:
         (_having(top_k=3), f"Domain(router_shapes={EVEN_ROUTERS})"),
         (_having(num_experts=12), f"Domain(router_shapes={EVEN_ROUTERS})"),
         (_having(top_k=4), ""),
+        (_having(top_k=1), f"Domain(router_shapes={EVEN_ROUTERS})"),
+        (_having(top_k=1, renormalize=False), "Domain(renormalize=(True,))"),
         (_blocks_of(3), "Domain(block_sizes=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512))"),
         (_blocks_of(4, kernel_block_size=2), "Domain(kernel_block_size=(None,))"),
         (_blocks_of(4, interleave=2), "Domain(interleave=(1,))"),
