@@ -60,6 +60,9 @@ class Dialect:
     rowless_requests: bool = True
     pads_requests: bool = False
 
+    def __repr__(self) -> str:
+        return f"<Dialect {self.name}>"
+
     def table_rows(self, case: Case) -> list[int]:
         """Return the table row of each request, as the engine counts rows."""
         count = len(case.batch.requests)

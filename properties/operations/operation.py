@@ -32,3 +32,6 @@ class Operation:
     judge: Callable[[Inputs, Mapping[str, list[Any]]], Sequence[str]] | None = None
     rights: Callable[[Inputs], list[int]] | None = None
     unattended: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.name}>"

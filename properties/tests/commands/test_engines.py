@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cumae.properties.commands.usage.engines import engines
-from cumae.properties.engines import flashinfer, lightllm
+from cumae.properties.engines import lightllm, sglang
 from cumae.properties.engines.fla import ENGINE
 
 INDEX = """
@@ -103,20 +103,20 @@ def test_a_function_that_takes_other_arguments_has_changed_and_does_not_disagree
 @pytest.mark.parametrize(
     ("parameters", "body", "status"),
     [
-        ("starts, num_reqs, num_tokens, request_ids, MAX, MORE", "pass", "changed"),
-        ("starts, num_reqs, num_tokens, request_ids, MAX", "tl.store(request_ids, tl.arange(0, 3))", "NEW"),
-        ("starts, num_reqs, num_tokens, request_ids, MAX", "tl.static_assert(MAX < 0)", "NEW"),
+        ("lens, last, pages, slots, WIDTH, SIZE, MORE", "pass", "changed"),
+        ("lens, last, pages, slots, WIDTH, SIZE", "tl.store(slots, tl.arange(0, 3))", "NEW"),
+        ("lens, last, pages, slots, WIDTH, SIZE", "tl.static_assert(SIZE < 0)", "NEW"),
     ],
 )
 def test_a_kernel_that_raises_disagrees_and_one_with_other_parameters_has_changed(
     parameters: str, body: str, status: str, tmp_path: Path
 ) -> None:
-    name = "request_ids_of_embeddings"
-    file = tmp_path / flashinfer.ENGINE.adapters[name].file
+    name = "alloc_decode"
+    file = tmp_path / sglang.ENGINE.adapters[name].file
     file.parent.mkdir(parents=True)
-    start = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef _request_ids_kernel"
+    start = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef alloc_decode_kernel"
     file.write_text(f"{start}({parameters}):\n    {body}\n")
-    found, text = _run("flashinfer", "--at", str(tmp_path), "--only", name, "--cases", "5")
+    found, text = _run("sglang", "--at", str(tmp_path), "--only", name, "--cases", "5")
     assert found == 1
     assert f"1 of 1  {status:<7} {name} (" in text, text
 

@@ -91,6 +91,11 @@ def test_an_extended_dialect_fills_the_new_names() -> None:
         cumae.tensors(Case(Batch((), 1)), VLLM.extend(mine=lambda case: [1]), names=["mine"])
 
 
+def test_an_operation_and_a_dialect_are_shown_by_their_names() -> None:
+    assert repr(cumae.router(ties="any")) == "<Operation grouped_topk>"
+    assert repr(VLLM) == "<Dialect vllm>"
+
+
 @torch.library.custom_op("cumae_tests::positions", mutates_args=("out",))
 def positions_op(starts: torch.Tensor, contexts: torch.Tensor, out: torch.Tensor) -> None:
     out.zero_()
