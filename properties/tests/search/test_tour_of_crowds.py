@@ -9,6 +9,7 @@ from cumae.fixtures.limits import (
     captured_widths,
     composed_steps,
     crowds_of_one_kind,
+    crowds_under_circumstances,
     deep_and_long_steps,
     equal_requests,
     exact_steps,
@@ -48,6 +49,7 @@ from cumae.properties.search.loop import search
 DEVICE = prepare("auto")
 ORDINARY = (
     *busy_steps.LIMITS,
+    *crowds_under_circumstances.LIMITS,
     *ordinary_steps.LIMITS,
     *steps_behind_others.LIMITS,
     *steps_of_arrivals.LIMITS,
