@@ -20,6 +20,7 @@ from cumae.fixtures.limits import (
     histories_of_exchanges,
     histories_of_layers,
     histories_of_places,
+    histories_of_steady_decodes,
     histories_of_windows,
     orders_of_lanes,
     ordinary_steps,
@@ -77,6 +78,7 @@ SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (
     *crowds_of_one_kind.LIMITS,
     *histories_of_places.LIMITS,
+    *histories_of_steady_decodes.LIMITS,
     *histories_of_choices.LIMITS,
     *histories_of_churn.LIMITS,
     *histories_of_days.LIMITS,
