@@ -53,7 +53,7 @@ OF_ENGINES = (
     (OWN_HEADS, 0.2),
     (ROUNDS, 0.1),
     (FEW, 0.1),
-    (CIRCUMSTANCES, 0.4),
+    (CIRCUMSTANCES, 0.5),
 )
 """Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})

@@ -92,8 +92,8 @@ def in_large_ids(ladder: Ladder, case: Case) -> Case | None:
 
 
 def in_rows_of_a_pool(ladder: Ladder, case: Case) -> Case | None:
-    """Return the case whose requests have rows in the middle of a table for many more of them."""
-    if case.layout.row_index is None:
+    """Return the case whose requests have rows in the middle of a table for many more; None without rows."""
+    if "row_index" not in ladder.named:
         return None
     count = len(case.batch.requests)
     last = POOL_ROW + ROW_STEP * count
