@@ -41,6 +41,7 @@ from cumae.properties.steps.moved_blocks import (
     with_another,
 )
 from cumae.properties.steps.other_layers import LAYERS, in_layers_of
+from cumae.properties.steps.steady_decodes import gone_on
 
 PATIENCE = 3.0
 """Seconds after which a function that is no class gets no more steps: it is slow."""
@@ -101,7 +102,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     )
     beyond = (run(one) for one in limited for run in (verified_unevenly, between_equal_ends, in_other_hands))
     full = (beside_saturated(ladder, *place) for place in SATURATED)
-    more, ends = (crowds, windows, prompts, full), (shrunk_again(ladder),)
+    more, ends = (crowds, windows, prompts, full), (gone_on(ladder), shrunk_again(ladder))
     layers = (_of_one_instance(examiner, in_layers_of(name, ladder)) for name in LAYERS)
     for trace in chain(alike, layers, running, beyond, changing, *more, sized, late, alone, ends):
         if trace is not None:

@@ -10,12 +10,14 @@ from cumae.properties.search.visitor import Visitor
 from cumae.properties.steps.arrivals import ARRIVALS
 from cumae.properties.steps.branches import BRANCHES
 from cumae.properties.steps.captured_steps import CAPTURED
+from cumae.properties.steps.circumstances import CIRCUMSTANCES
 from cumae.properties.steps.coincidences import COINCIDING
 from cumae.properties.steps.composed import composed
 from cumae.properties.steps.crowds_of_prompts import CROWDS
 from cumae.properties.steps.deep_heads import DEEP_HEADS
 from cumae.properties.steps.documents import DOCUMENTS
 from cumae.properties.steps.equal_steps import EQUAL
+from cumae.properties.steps.few_requests import FEW
 from cumae.properties.steps.full_budgets import FULL
 from cumae.properties.steps.headed_steps import OF_HEADS
 from cumae.properties.steps.kinds import KINDS, OF_TOKENS
@@ -50,6 +52,8 @@ OF_ENGINES = (
     (MIXED, 0.2),
     (OWN_HEADS, 0.2),
     (ROUNDS, 0.1),
+    (FEW, 0.1),
+    (CIRCUMSTANCES, 0.5),
 )
 """Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})

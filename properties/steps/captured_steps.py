@@ -61,7 +61,7 @@ CAPTURED: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "captured, rows of bf16": (partial(in_rows, "bf16"), SIZES),
     "captured, 8 heads": (partial(under, LLAMA, 5), SIZES),
     "captured, 8 heads in fp8": (partial(under, {**LLAMA, "head_format": "fp8"}, 5), SIZES),
-    "routed, a prefill": (partial(routed_as, (256, 8, 4, 8), 2_500, "bf16"), (4_100, 2_060)),
+    "routed, a prefill": (partial(routed_as, (256, 8, 4, 8), 2_500, "bf16"), (4_100, 2_060, 131)),
     "a prefill in rows of fp8": (partial(prefill_in_rows, "fp8"), (4_100,)),
     "a prefill of 8 heads in fp8": (partial(prefill, {**LLAMA, "head_format": "fp8"}), (2_060,)),
     "captured, all select": (partial(under, {"topk": TOPK}, TOPK), FEW),

@@ -8,6 +8,7 @@ from cumae.properties.steps.arrivals import ARRIVALS
 from cumae.properties.steps.branches import BRANCHES
 from cumae.properties.steps.busy_steps import BUSY
 from cumae.properties.steps.captured_steps import CAPTURED
+from cumae.properties.steps.circumstances import CIRCUMSTANCES
 from cumae.properties.steps.coincidences import COINCIDING
 from cumae.properties.steps.crowds_of_prompts import CROWDS
 from cumae.properties.steps.deep_heads import DEEP_HEADS
@@ -28,6 +29,7 @@ from cumae.properties.steps.engine_steps import (
     selecting,
 )
 from cumae.properties.steps.equal_steps import EQUAL
+from cumae.properties.steps.few_requests import FEW
 from cumae.properties.steps.full_budgets import FULL
 from cumae.properties.steps.headed_steps import OF_HEADS
 from cumae.properties.steps.ladder import Ladder
@@ -158,7 +160,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed without biases": (partial(routed, (256, 8, 4, 8), logits="zero_bias"), (67, 37)),
     "routed by large biases": (partial(routed, (256, 8, 4, 8), logits="large_biases"), (67, 37)),
     "routed alone": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (1,)),
-    "routed in bf16, many": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (2_051, 530)),
+    "routed in bf16, many": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (2_051, 530, 67)),
     "routed in bf16": (partial(routed, (384, 1, 1, 8), dtype="bf16"), (37,)),
     "routed to all that stay": (partial(routed, (8, 4, 2, 4)), (9,)),
     "routed to neighbours": (partial(routed, (256, 1, 1, 8), logits="clustered"), (67, 37)),
@@ -185,6 +187,8 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **MIXED,
     **OWN_HEADS,
     **ROUNDS,
+    **FEW,
+    **CIRCUMSTANCES,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if "routed" in name))

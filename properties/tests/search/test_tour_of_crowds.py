@@ -9,6 +9,7 @@ from cumae.fixtures.limits import (
     captured_widths,
     composed_steps,
     crowds_of_one_kind,
+    crowds_under_circumstances,
     deep_and_long_steps,
     equal_requests,
     exact_steps,
@@ -19,6 +20,7 @@ from cumae.fixtures.limits import (
     histories_of_exchanges,
     histories_of_layers,
     histories_of_places,
+    histories_of_steady_decodes,
     histories_of_windows,
     orders_of_lanes,
     ordinary_steps,
@@ -48,6 +50,7 @@ from cumae.properties.search.loop import search
 DEVICE = prepare("auto")
 ORDINARY = (
     *busy_steps.LIMITS,
+    *crowds_under_circumstances.LIMITS,
     *ordinary_steps.LIMITS,
     *steps_behind_others.LIMITS,
     *steps_of_arrivals.LIMITS,
@@ -75,6 +78,7 @@ SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (
     *crowds_of_one_kind.LIMITS,
     *histories_of_places.LIMITS,
+    *histories_of_steady_decodes.LIMITS,
     *histories_of_choices.LIMITS,
     *histories_of_churn.LIMITS,
     *histories_of_days.LIMITS,
