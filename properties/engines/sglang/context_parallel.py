@@ -14,11 +14,12 @@ from cumae.properties.running.device import can_begin_early
 
 Tensor = torch.Tensor
 _UNPADDED = STEPS.having(padding="none")
+_LAYOUT = "sglang/srt/layers/dcp/layout.py"
 _PARALLEL = SimpleNamespace(attn_dcp_size=1, attn_dcp_rank=0)
 
 
 @ENGINE.adapts(
-    "sglang/srt/layers/dcp/layout.py",
+    _LAYOUT,
     "get_dcp_lens",
     operation="local_lens",
     dialect="vllm",
@@ -106,3 +107,52 @@ def transform_index_of_rank(function: Any) -> Callable[..., Any]:
         return function(slots.masked_fill(token_indices < 0, -1), dcp_size, dcp_rank)
 
     return launch
+
+
+_SELECTED = _UNPADDED.having(
+    select_beyond=(False,), prefill_workspace=(False,), rowless_requests=False, missing_blocks=False
+)
+
+
+def _slots_of_rank(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Return the function with its positions on a rank looked up in the rank's blocks, -1 for none."""
+
+    def launch(
+        token_indices: Tensor,
+        req_id: Tensor,
+        block_table: Tensor,
+        block_size: int,
+        dcp_size: int,
+        dcp_rank: int,
+        cp_interleave: int,
+    ) -> dict[str, Tensor]:
+        local = function(token_indices, dcp_size, dcp_rank, interleave_size=cp_interleave)
+        held = local.clamp(min=0)
+        slots = block_table[req_id.unsqueeze(1), held // block_size] * block_size + held % block_size
+        return {"out": slots.masked_fill(local < 0, -1)}
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LAYOUT,
+    "localize_dcp_indices",
+    operation="topk_to_slots",
+    dialect="vllm",
+    domain=_SELECTED,
+)
+def localize_dcp_indices(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Selected positions of a rank, each in its place, looked up afterwards."""
+    return _slots_of_rank(function)
+
+
+@ENGINE.adapts(
+    _LAYOUT,
+    "remap_dcp_sparse_indices",
+    operation="compact_topk_slots",
+    dialect="vllm",
+    domain=_SELECTED.having(world=(2, 4, 8)),
+)
+def remap_dcp_sparse_indices(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Selected positions of a rank, the valid ones in front, looked up afterwards; of several ranks."""
+    return _slots_of_rank(function)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import triton
 
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS
 
@@ -38,6 +39,25 @@ def transform_index_prefill(function: Any) -> Callable[..., Tensor]:
     def launch(page_table_1: Tensor, topk_indices: Tensor, extend_seq_lens_cpu: Tensor) -> Tensor:
         found: Tensor = function(page_table_1, topk_indices, extend_seq_lens_cpu.tolist())
         return found
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/attention/qsa/sparse_attn.py",
+    "_resolve_prefill_slots",
+    operation="topk_to_slots",
+    domain=EXTENDS.having(max_requests=64, max_query_len=1024),
+)
+def qsa_prefill_slots(kernel: Any) -> Callable[..., None]:
+    """Selected positions of an extend, converted to slots by a program for each token."""
+
+    def launch(page_table_1: Tensor, topk_indices: Tensor, cu_seqlens_q: Tensor, result: Tensor) -> None:
+        longest, topk = int(cu_seqlens_q.diff().max()), topk_indices.shape[1]
+        tables = (topk_indices, result, cu_seqlens_q, page_table_1, len(page_table_1), topk)
+        strides = (topk_indices.stride(0), result.stride(0), page_table_1.stride(0))
+        width = triton.next_power_of_2(topk)
+        kernel[(longest, len(cu_seqlens_q) - 1)](*tables, *strides, BLOCK=width)
 
     return launch
 

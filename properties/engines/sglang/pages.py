@@ -148,3 +148,19 @@ def get_last_loc_safe(function: Any) -> Callable[..., dict[str, Tensor]]:
 def get_last_loc_in_torch(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The last slot of each prefix, in torch."""
     return _last_locs(function)
+
+
+@ENGINE.adapts(
+    "sglang/srt/hardware_backend/npu/dsv4/dsv4_allocator.py",
+    "get_last_loc",
+    operation="allocate_slots",
+    domain=_LAST.having(empty_requests=False),
+)
+def get_last_loc_of_pages(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The last slot of each prefix, from a table of pages."""
+
+    def launch(page_table: Tensor, prefix_lens: Tensor, page_size: int) -> dict[str, Tensor]:
+        rows = torch.arange(len(prefix_lens), device=page_table.device)
+        return {"last_locs": function(page_table, rows, prefix_lens, page_size)}
+
+    return launch

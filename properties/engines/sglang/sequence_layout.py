@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS
+from cumae.properties.dialects import SGLANG
+from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, STEPS
 
 Tensor = torch.Tensor
 
@@ -140,5 +141,21 @@ def _starts_of(function: Any) -> Callable[..., dict[str, Tensor]]:
     def launch(extend_seq_lens: Tensor) -> dict[str, Tensor]:
         found = function(verify_lens=extend_seq_lens)
         return {"qo_indptr": found.qo_indptr, "extend_start_loc": found.extend_start_loc}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/models/inkling_common/kernels/sconv.py",
+    "_seq_idx_from_cu_seqlens",
+    operation="sequence_layout",
+    dialect=SGLANG.extend(starts_of_tokens="cu_seqlens_q"),
+    domain=STEPS.having(padding="none"),
+)
+def sconv_seq_idx(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The request of each token, from the running sum of the new tokens."""
+
+    def launch(starts_of_tokens: Tensor, extend_num_tokens: int) -> dict[str, Tensor]:
+        return {"token_to_batch_idx": function(starts_of_tokens, extend_num_tokens)}
 
     return launch
