@@ -52,7 +52,7 @@ OF_ENGINES = (
     (MIXED, 0.2),
     (OWN_HEADS, 0.2),
     (ROUNDS, 0.1),
-    (FEW, 0.1),
+    (FEW, 0.2),
     (CIRCUMSTANCES, 0.5),
 )
 """Parts of other steps of engines, and the work of each."""
