@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
-from cumae.oracle import Case, Layout, Trace
+from cumae.oracle import Batch, Case, Layout, Options, Trace
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.exclusions import domains_without, is_kept_without, num_leaving_out
 from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
@@ -134,8 +134,19 @@ def _in_blocks_of(domain: Domain, case: Case) -> Iterator[Case]:
     lens: list[Lens] = [(one.phase, one.context_len, one.query_len) for one in case.batch.requests]
     for size in domain.block_sizes:
         step = Ladder(domain, ()).step(lens, seed=1, block_size=size)
-        if step is not None and case.kernel_block_size == case.batch.block_size:
+        if (
+            step is not None
+            and case.kernel_block_size == case.batch.block_size
+            and _suits(case.options, step.batch)
+        ):
             yield replace(step, layout=case.layout, options=case.options)
+
+
+def _suits(options: Options, batch: Batch) -> bool:
+    """Return whether a batch may have these options: its blocks their parts, and its ranks their runs."""
+    size, parallel = batch.block_size, options.parallel
+    whole = size % (options.blocks.kernel_block_size or size) == 0 and options.heads.fits_blocks_of(size)
+    return whole and parallel.rank < batch.world and (batch.world == 1 or size % parallel.interleave == 0)
 
 
 def _drawn(examiner: Examiner, domain: Domain) -> list[Case]:

@@ -1,6 +1,7 @@
 """A report names the promises that would leave its case out."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from cumae.properties.operations.seen import seen_by
 from cumae.properties.running.device import current
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
+from cumae.properties.tests.functions.right_for_vllm import slots_by_virtual_block
 
 
 def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
@@ -254,3 +256,18 @@ def test_block_sizes_of_engines_are_offered_if_only_others_fail() -> None:
     assert verdict.failure.finding.left_out_by == "Domain(block_sizes=(16, 32, 64, 128, 256))", told
     own = domain.having(block_sizes=(16, 32, 64, 128, 256))
     assert cumae.check(wrong_in_small_blocks, "slot_mapping", domain=own, **how).ok
+
+
+def test_block_sizes_are_offered_although_the_options_of_the_case_fit_no_other() -> None:
+    @wraps(slots_by_virtual_block)
+    def wrong_in_runs_of_41(**given: Any) -> None:
+        slots_by_virtual_block(**given)
+        given["slot_mapping"] += given["cp_kv_cache_interleave_size"] == 41
+
+    step = Batch((Request(40, 2, (1,)),), 656, world=8)
+    case = Case(step, options=Options().having(rank=1, interleave=41))
+    domain = UNPADDED.having(world=(2, 4, 8))
+    binding = binding_of(wrong_in_runs_of_41, "slot_mapping", "vllm", domain)
+    verdict = search(binding, current(), Budget(examples=0), first=[case], checks=["agrees"], save_to=None)
+    assert verdict.failure is not None and verdict.failure.case.options.parallel.interleave == 41
+    assert "block_sizes=(1, 2, 4, 8, 16" in verdict.failure.finding.left_out_by
