@@ -13,12 +13,12 @@ from cumae.properties.steps.circumstances import (
     FAR,
     GENERAL,
     LARGEST_ID,
-    MIXTURES,
     POOL_ROW,
     WITH_OPTIONS,
 )
 from cumae.properties.steps.few_requests import FEW
 from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.mixtures import MIXTURES
 
 LADDER = Ladder(Domain(), NAMES)
 SLOTS = Ladder(Domain(), OPERATIONS["slot_mapping"].features)
