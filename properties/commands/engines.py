@@ -40,14 +40,16 @@ def engines(
     placed = _placed(roots, only)
     console = Console()
     found = list[dict[str, Any]]()
-    is_complete = _try(placed, jobs, budget, where, found, console)
-    found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
+    try:
+        is_complete = _try(placed, jobs, budget, where, found, console)
+    finally:  # an error of one function's search loses nothing of the others
+        found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
+        if file is not None and found:
+            releases = {engine: root.name for engine, root in roots.items()}
+            write_measured(file, releases=releases, functions=found)
     if not is_complete:
         console.print(f"interrupted: {len(found)} of {counted(len(placed), 'function')} tried")
     console.print(_totals(found))
-    if file is not None:
-        releases = {engine: root.name for engine, root in roots.items()}
-        write_measured(file, releases=releases, functions=found)
     if not is_complete:
         return INTERRUPTED
     return int(any(one["status"] not in ("agrees", "known") for one in found))

@@ -2,13 +2,15 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from cumae.properties.commands.usage.engines import engines
-from cumae.properties.engines import lightllm, sglang
+from cumae.properties.engines import lightllm, released, sglang
 from cumae.properties.engines.fla import ENGINE
 
 INDEX = """
@@ -37,6 +39,9 @@ def gen_cumsum_pad0_tensor(queries, keys):
 
     return sums(queries), sums(keys)
 """
+
+
+COUNTS: dict[str, Any] = {"cases": 1, "comparisons": 1, "seconds": 0.0, "largest": {}, "report": ""}
 
 
 def _tree(folder: Path, first: int) -> Path:
@@ -145,6 +150,20 @@ def test_a_function_that_kills_its_process_is_told(tmp_path: Path) -> None:
     found, text = _run("fla", "--at", str(tree), "--only", "prepare_position_ids")
     assert found == 1
     assert "the function killed its process" in text
+
+
+def test_an_error_of_one_search_loses_nothing_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_and_an_error(*arguments: object) -> Iterator[dict[str, Any]]:
+        yield {"engine": "fla", "file": "", "function": "first", "operation": "", "status": "agrees"} | COUNTS
+        raise RuntimeError("of the suite")
+
+    monkeypatch.setattr(released, "all_tried", one_and_an_error)
+    out = tmp_path / "out.json"
+    with pytest.raises(RuntimeError, match="of the suite"):
+        _run("fla", "--at", str(_tree(tmp_path / "tree", 0)), "--json", str(out))
+    assert [one["function"] for one in json.loads(out.read_text())["functions"]] == ["first"]
 
 
 @pytest.mark.parametrize(
