@@ -60,7 +60,7 @@ def _is_power_of_two(number: int) -> bool:
 
 
 def _is_odd_router(router: Router) -> bool:
-    """Whether experts are no power of two, or a token has one weight, made 1: many gates keep its score."""
+    """Whether a number of experts is no power of two, or a single weight is made 1: many gates keep it."""
     if router.top_k == 1 and router.renormalize:
         return True
     return not (_is_power_of_two(router.num_experts) and _is_power_of_two(router.top_k))

@@ -129,21 +129,17 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
 
 def _in_blocks_of(domain: Domain, case: Case) -> Iterator[Case]:
     """Yield a case's requests in blocks of the sizes that a domain promises, if it is the sizes it lacks."""
-    if case.batch.block_size in domain.block_sizes:
+    if case.batch.block_size in domain.block_sizes or case.kernel_block_size != case.batch.block_size:
         return
     lens: list[Lens] = [(one.phase, one.context_len, one.query_len) for one in case.batch.requests]
     for size in domain.block_sizes:
         step = Ladder(domain, ()).step(lens, seed=1, block_size=size)
-        if (
-            step is not None
-            and case.kernel_block_size == case.batch.block_size
-            and _suits(case.options, step.batch)
-        ):
+        if step is not None and _suits(case.options, step.batch):
             yield replace(step, layout=case.layout, options=case.options)
 
 
 def _suits(options: Options, batch: Batch) -> bool:
-    """Return whether a batch may have these options: its blocks their parts, and its ranks their runs."""
+    """Return whether a batch may have these options: they divide its blocks, and name one of its ranks."""
     size, parallel = batch.block_size, options.parallel
     whole = size % (options.blocks.kernel_block_size or size) == 0 and options.heads.fits_blocks_of(size)
     return whole and parallel.rank < batch.world and (batch.world == 1 or size % parallel.interleave == 0)
