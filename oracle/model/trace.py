@@ -26,7 +26,8 @@ class Trace:
         for k, step in enumerate(self.steps):
             require(isinstance(step, Case), f"steps[{k}]", step, "be a Case")
             for name, have, need in zip(_NAMES, _engine_of(step), _engine_of(self.steps[0]), strict=True):
-                require(have == need, f"steps[{k}].{name}", have, f"be {need}, as in the first step")
+                if have != need:
+                    require(False, f"steps[{k}].{name}", have, f"be {need}, as in the first step")
 
     def then(self, step: Case) -> "Trace":
         """Return the trace with one more step. Only that step is checked, as in a new trace."""

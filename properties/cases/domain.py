@@ -91,7 +91,7 @@ class Domain:
     captured: bool = True
     router_shapes: tuple[tuple[int, int, int, int], ...] | None = None
     all_but: tuple[str, ...] = ()
-    values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
     settled_values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
     limits: tuple[str, ...] = field(init=False, repr=False, compare=False)
 

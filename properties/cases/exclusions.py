@@ -1,6 +1,7 @@
 """The promises that would leave a case out: a function that is never called so need not be wrong."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cumae.oracle import Case
@@ -234,11 +235,8 @@ def num_leaving_out(case: Case, domain: Domain, seen: Collection[str] = MOST) ->
 
 def leaves_out(domain: Domain, name: str, value: Any, case: Case) -> bool:
     """Whether a domain holds a case, and would not if it promised a value: False if it cannot promise it."""
-    try:
-        narrower = domain.having(**{name: value})
-    except ValueError:  # it contradicts another promise
-        return False
-    return domain.why_not(case) is None and narrower.why_not(case) is not None
+    narrower = _having(domain, name, value)
+    return narrower is not None and domain.why_not(case) is None and narrower.why_not(case) is not None
 
 
 def _leaving_out(
@@ -253,12 +251,18 @@ def _leaving_out(
             if not isinstance(own, tuple) or not isinstance(value, tuple):
                 continue
             value = tuple(one for one in own if one in value)
-        try:
-            narrower = domain.having(**{promise.name: value})
-        except ValueError:  # it contradicts another promise, or no value is left
-            continue
-        if narrower.why_not(case) is not None:
+        narrower = _having(domain, promise.name, value)
+        if narrower is not None and narrower.why_not(case) is not None:
             yield promise, value, narrower
+
+
+@lru_cache(maxsize=4096)
+def _having(domain: Domain, name: str, value: Any) -> Domain | None:
+    """Return the domain with a promise, made once; None if it contradicts another, or is empty."""
+    try:
+        return domain.having(**{name: value})
+    except ValueError:
+        return None
 
 
 def _value(promise: _Narrower, case: Case) -> Any:
