@@ -16,7 +16,8 @@ class _Narrower(NamedTuple):
 
     ``if_odd``: the cases that make one think of it. ``if_enough``: whether it is told only where it leaves
     out every case on which a function failed, and no other promise of the same name does. ``if_alone``: and
-    no other promise at all. ``of``: what the function must see for it, or be made for; "" if it may help any.
+    no other promise at all. ``of``: what the function must see for it, be made for, or do; "" if it may help
+    any.
     """
 
     name: str
@@ -42,6 +43,8 @@ SMALL_ID = 2**16 - 1
 """A largest block id that a function may promise."""
 SIZES = ((16, 32, 64, 128, 256), (64,), (128,), (16,))
 """Block sizes of engines, and those that a function may be made for alone."""
+REFUSES = "refuses"
+"""What a function does that raises: it may be made for one kind of request. A wrong value tells of none."""
 LONG = 4096
 """Most cached tokens of a request that nobody calls long."""
 
@@ -151,6 +154,15 @@ _NARROWER = (
         if_enough=True,
         of="windows",
     ),
+    *(
+        _Narrower(name, value, if_enough=True, if_alone=True, of=REFUSES)
+        for name, value in (
+            ("max_query_len", 1),
+            ("phases", ("decode",)),
+            ("uniform_decodes", True),
+            ("max_context_len", 0),
+        )
+    ),
     _Narrower("max_context_len", 0, if_enough=True, if_alone=True, of="whole_sequences"),
     *(
         _Narrower(
@@ -173,11 +185,18 @@ MOST = frozenset({"block_size"})
 """Layout that every kernel that reads blocks sees."""
 
 
-def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = (), seen: Collection[str] = MOST) -> str:
+def left_out_by(
+    case: Case,
+    domain: Domain,
+    failed: Sequence[Case] = (),
+    seen: Collection[str] = MOST,
+    *,
+    if_enough: bool = False,
+) -> str:
     """Return the promises, each of which leaves out a case of a domain, as text; "" if none does.
 
     ``failed``: other cases on which the function failed. Promises that leave them all out come first.
-    ``seen``: what the function sees or may be made for, here and below.
+    ``seen``: what the function sees or may be made for, here and below. ``if_enough``: no others.
 
     >>> from cumae.oracle import Batch, Layout, Request
     >>> padded = Case(Batch((Request(0, 1, (0,)),), 16), Layout(num_padding_tokens=1))
@@ -197,7 +216,7 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = (), seen: C
             if not another:
                 all_out[told] = promise.name not in _OF_OPTIONS
             names.add(promise.name)
-        elif not promise.if_enough:
+        elif not (promise.if_enough or if_enough):
             this_out.append(told)
     parts = [one_of(sorted(all_out, key=lambda told: all_out[told]))] if all_out else []
     if this_out:

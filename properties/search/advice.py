@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.exclusions import left_out_by, num_leaving_out
+from cumae.properties.cases.exclusions import REFUSES, left_out_by, num_leaving_out
 from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.seen import seen_by
@@ -26,22 +26,21 @@ class Advice:
     _broken_plainly: set[str] = field(default_factory=set)
     _seen: frozenset[str] | None = None
 
-    @property
-    def seen(self) -> frozenset[str]:
-        """Properties of a case that the function sees, or may be made for; no other promise helps it."""
+    def seen(self, finding: Finding) -> frozenset[str]:
+        """Return what the function sees of a case, may be made for, or did; no other promise helps it."""
         if self._seen is None:
             self._seen = seen_by(self.binding)
-        return self._seen
+        return self._seen | {REFUSES} if finding.traceback else self._seen
 
     def note(self, case: Case, finding: Finding, *, beside: bool = False) -> None:
         """Note a failing case: what is said of promises may change.
 
-        If no promise leaves it out, none helps against what is found there. ``beside``: it was tried for
-        this, and is remembered although many are.
+        If no promise leaves it out, only one of a kind of request may help against what is found there.
+        ``beside``: it was tried for this, and is remembered although many are.
         """
         if beside or len(self.failed) < MOST_FAILED:
             self.failed.append(case)
-            if not num_leaving_out(case, self.binding.domain, self.seen):
+            if not num_leaving_out(case, self.binding.domain, self.seen(finding) - {REFUSES}):
                 self._broken_plainly.add(_reason(finding))
 
     def left_out_by(self, case: Case, finding: Finding) -> str:
@@ -52,9 +51,9 @@ class Advice:
             return ""
         if finding.cause == CAST and case.batch.num_tokens:
             return ""
-        if _reason(finding) in self._broken_plainly:
-            return ""
-        return left_out_by(case, self.binding.domain, self.failed, self.seen)
+        is_plain = _reason(finding) in self._broken_plainly
+        seen = self.seen(finding)
+        return left_out_by(case, self.binding.domain, self.failed, seen, if_enough=is_plain)
 
     def told(self, finding: Finding, tried: Case | Trace) -> Finding:
         """Return the finding on a case or trace with the inputs and promises that its report names."""

@@ -108,7 +108,8 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
     if known.finding.check in BRINGS_THEM:
         return
     check, domain = known.finding.check, examiner.binding.domain
-    advice, seen = examiner.keeper.advice, examiner.keeper.advice.seen
+    advice = examiner.keeper.advice
+    seen = advice.seen(known.finding)
     steps = (Ladder(domain, ()).step([lens], seed=1) for lens in PLAIN)
     plain = [replace(step, layout=Layout()) for step in steps if step is not None]
     single = (case for case in cases if isinstance(case, Case))
