@@ -88,7 +88,7 @@ CACHED: Sequence[tuple[Callable[[int, int], int], str]] = (
     (_short, ""),
     (_usual, ""),
     (_deep, "begin"),
-    (_usual, ""),
+    (_one_far, ""),
 )
 """Cached tokens, and whether requests begin or end at pages."""
 PADDINGS = (
@@ -265,7 +265,9 @@ def _padding(turn: int, lens: Sequence[Lens]) -> tuple[int, int]:
 def _changed(change: str, ladder: Ladder, case: Case) -> Case:
     """Return the case in other pages or rows, unchanged where the domain has no such case."""
     if change == "shared":
-        return sharing(case, lambda b: 2, lambda b: b % 2)
+        shared = sharing(case, lambda b: 2, lambda b: b % 2)
+        last = max(max(request.block_ids, default=0) for request in shared.batch.requests)
+        return shared if last <= ladder.domain.max_block_id else case
     if "freed" in change:
         case = without_first_pages(ladder, case) or case
     if "ids" in change:
