@@ -7,15 +7,18 @@ from itertools import product
 from typing import Any
 
 from cumae.properties.search.visitor import Visitor
+from cumae.properties.steps.around_options import AROUND_SELECTIONS, AROUND_WINDOWS, IN_ROUNDS
 from cumae.properties.steps.arrivals import ARRIVALS
 from cumae.properties.steps.branches import BRANCHES
 from cumae.properties.steps.captured_steps import CAPTURED
 from cumae.properties.steps.circumstances import CIRCUMSTANCES
 from cumae.properties.steps.coincidences import COINCIDING
 from cumae.properties.steps.composed import composed
+from cumae.properties.steps.crossed import CROSSED
 from cumae.properties.steps.crowds_of_prompts import CROWDS
 from cumae.properties.steps.deep_heads import DEEP_HEADS
 from cumae.properties.steps.documents import DOCUMENTS
+from cumae.properties.steps.each_format import EACH_PAGE, EACH_ROUTER, EACH_ROW
 from cumae.properties.steps.equal_steps import EQUAL
 from cumae.properties.steps.few_requests import FEW
 from cumae.properties.steps.full_budgets import FULL
@@ -54,6 +57,13 @@ OF_ENGINES = (
     (ROUNDS, 0.1),
     (FEW, 0.2),
     (CIRCUMSTANCES, 0.5),
+    (CROSSED, 0.7),
+    (AROUND_SELECTIONS, 0.6),
+    (AROUND_WINDOWS, 0.3),
+    (IN_ROUNDS, 0.3),
+    (EACH_PAGE, 0.4),
+    (EACH_ROUTER, 1.2),
+    (EACH_ROW, 0.8),
 )
 """Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})

@@ -140,14 +140,18 @@ class Visitor:
 
     @contextmanager
     def own_work(self, share: float) -> Iterator[None]:
-        """Let the cases examined within have work and seconds of their own: a share of the tour's."""
-        done, work, stop_at = self._done, self.work, self._stop_at
+        """Let the cases examined within have work and seconds of their own: a share of the tour's.
+
+        Without a budget of seconds, those that they take are none of the tour's.
+        """
+        done, work, stop_at, begin = self._done, self.work, self._stop_at, self.examiner.clock
         self._done, self.work = 0.0, share * work
         self._stop_at = max(stop_at, self.examiner.clock + self._slower * self.work)
         try:
             yield
         finally:
-            self._done, self.work, self._stop_at = done, work, stop_at
+            took = 0.0 if self.is_timed else self.examiner.clock - begin
+            self._done, self.work, self._stop_at = done, work, stop_at + took
 
     def take_longer(self) -> None:
         """Let the cases that follow take more seconds; of a budget of seconds, half as many as the tour's."""

@@ -53,9 +53,9 @@ def without_first_pages(ladder: Ladder, case: Case) -> Case | None:
     """Return the case without the pages in front of a window; None if no request may lack pages."""
     if not ladder.misses_blocks:
         return None
-    requests = []
+    requests, window = [], max(WINDOW, case.options.keys.window)
     for request in case.batch.requests:
-        freed = max(request.context_len + 1 - WINDOW, 0) // case.batch.tokens_per_block
+        freed = max(request.context_len + 1 - window, 0) // case.batch.tokens_per_block
         requests.append(having_blocks(request, (-1,) * freed + request.block_ids[freed:]))
     return edited(case, requests, case.layout.row_index)
 

@@ -4,15 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cumae.oracle import PAGE_ORDERS, Case
+from cumae.properties.steps.around_options import AROUND_SELECTIONS, AROUND_WINDOWS, IN_ROUNDS
 from cumae.properties.steps.arrivals import ARRIVALS
 from cumae.properties.steps.branches import BRANCHES
 from cumae.properties.steps.busy_steps import BUSY
 from cumae.properties.steps.captured_steps import CAPTURED
 from cumae.properties.steps.circumstances import CIRCUMSTANCES
 from cumae.properties.steps.coincidences import COINCIDING
+from cumae.properties.steps.crossed import CROSSED
 from cumae.properties.steps.crowds_of_prompts import CROWDS
 from cumae.properties.steps.deep_heads import DEEP_HEADS
 from cumae.properties.steps.documents import DOCUMENTS
+from cumae.properties.steps.each_format import EACH_PAGE, EACH_ROUTER, EACH_ROW
 from cumae.properties.steps.engine_steps import (
     deep_in_blocks_of,
     far_in_rows,
@@ -189,6 +192,13 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **ROUNDS,
     **FEW,
     **CIRCUMSTANCES,
+    **CROSSED,
+    **AROUND_SELECTIONS,
+    **AROUND_WINDOWS,
+    **IN_ROUNDS,
+    **EACH_PAGE,
+    **EACH_ROUTER,
+    **EACH_ROW,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if "routed" in name))

@@ -53,8 +53,8 @@ MIXTURES: Mapping[str, Callable[[int, int], str]] = {
 """By name: the kind of a request, by the number of requests and its own."""
 
 
-def _lens(kind: str, b: int, cached: int, new: int) -> Lens:
-    """Return the lengths of a request of one kind."""
+def lens_of(kind: str, b: int, cached: int, new: int = NEW) -> Lens:
+    """Return the lengths of a request of one kind. ``new``: the new tokens of a chunk or a prompt."""
     tokens = {"decode": 1, "pair": PAIR, "draft": DRAFTED, "any draft": 1 + mixed(b, 1) % MOST_DRAFTED}
     if kind in tokens:
         return "decode", cached, tokens[kind]
@@ -68,7 +68,7 @@ def step_of(kinds: str, under: Circumstance, ladder: Ladder, count: int) -> Case
     if chosen is None or (under.pages and under.pages not in chosen.sizes):
         return None
     kind_of = MIXTURES[kinds]
-    lens = [_lens(kind_of(count, b), b, under.cached(b, count), under.long) for b in range(count)]
+    lens = [lens_of(kind_of(count, b), b, under.cached(b, count), under.long) for b in range(count)]
     whole = {"kernel_block_size": under.pages} if under.pages and not under.options else {}
     chosen = chosen.preferring(**whole, **under.prefers)
     padding = under.padding(sum(new for _, _, new in lens), count)

@@ -81,9 +81,9 @@ def test_where_examples_are_counted_a_tour_ends_by_the_seconds_of_the_function_a
     assert (left_at(most - 1), left_at(most + 1)) == (10.0, 0.0)
     with visitor.own_work(0.5):
         assert (left_at(1.5 * most), left_at(1.5 * most + 2)) == (5.0, 0.0)
-    assert left_at(1.5 * most) == 0.0
+    assert (left_at(1.5 * most), left_at(1.5 * most + 2)) == (10.0, 0.0)
     visitor.take_longer()
-    assert (left_at(1.5 * most + PATIENCE - 1), left_at(1.5 * most + PATIENCE + 1)) == (10.0, 0.0)
+    assert (left_at(1.5 * most + PATIENCE + 1), left_at(1.5 * most + PATIENCE + 3)) == (10.0, 0.0)
 
 
 def test_a_costly_check_waits_once_it_has_taken_its_share_of_the_seconds() -> None:

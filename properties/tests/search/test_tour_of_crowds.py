@@ -7,6 +7,7 @@ from cumae.fixtures.limits import (
     biases_of_routers,
     busy_steps,
     captured_widths,
+    circumstances_that_meet,
     composed_steps,
     crowds_of_one_kind,
     crowds_under_circumstances,
@@ -26,6 +27,7 @@ from cumae.fixtures.limits import (
     ordinary_steps,
     served_crowds,
     served_steps,
+    sides_of_options,
     steps_behind_others,
     steps_of_arrivals,
     steps_of_budgets,
@@ -50,6 +52,8 @@ from cumae.properties.search.loop import search
 DEVICE = prepare("auto")
 ORDINARY = (
     *busy_steps.LIMITS,
+    *circumstances_that_meet.LIMITS,
+    *sides_of_options.LIMITS,
     *crowds_under_circumstances.LIMITS,
     *ordinary_steps.LIMITS,
     *steps_behind_others.LIMITS,
