@@ -8,7 +8,7 @@ import numpy as np
 
 from cumae.oracle import Case, GarbageKind, Inputs
 from cumae.oracle.model.rules import did_you_mean, require
-from cumae.properties.dialects.held import Held, Ints, ints
+from cumae.properties.dialects.held import Floats, Held, Ints, ints
 from cumae.properties.dialects.output import Output
 
 
@@ -79,9 +79,9 @@ class Dialect:
         The name of an existing input defines an alias. Under an alias, a function may also read an array that
         is an output of its operation here.
 
-        The function returns a host number, a string or None, or a NumPy array of bool, int32 or int64, which
-        a kernel gets as a tensor. Raises ``ValueError`` for a name that exists already, and for any other
-        kind of value.
+        The function returns a host number, a string or None, or a NumPy array of bool, uint8, int32, int64,
+        float16 or float32, which a kernel gets as a tensor. Raises ``ValueError`` for a name that exists
+        already, and for any other kind of value.
         """
         added = dict(self.inputs)
         for name, given in inputs.items():
@@ -101,15 +101,25 @@ class Dialect:
         return replace(self, inputs=added)
 
 
+_FLOATS = {"float16": "fp16", "float32": "fp32"}
+"""Dtypes of numbers in NumPy, as a tensor of them is held."""
+
+
 def _of_case(name: str, value_of: Callable[[Case], Any]) -> Input:
     def hold(inputs: Inputs) -> Held:
         value = value_of(inputs.case)
+        if isinstance(value, np.generic):
+            value = value.item()
         if isinstance(value, np.ndarray):
             dtype = str(value.dtype)
-            require(dtype in ("bool", "int32", "int64"), f"{name}.dtype", dtype, "be bool, int32 or int64")
+            require(value.ndim > 0, f"{name}.shape", value.shape, "have a dimension; a number needs no array")
+            if dtype in _FLOATS:
+                return Floats(value.astype(np.float64), _FLOATS[dtype])
+            rule = "be bool, uint8, int32, int64, float16 or float32"
+            require(dtype in ("bool", "uint8", "int32", "int64"), f"{name}.dtype", dtype, rule)
             steps = np.cumprod([1, *map(lambda n: max(n, 1), value.shape[:0:-1])])[::-1]
             return Ints(value.astype(np.int64), dtype, tuple(int(step) for step in steps[: value.ndim]))
-        plain = value is None or isinstance(value, (bool, int, str))
+        plain = value is None or isinstance(value, (bool, int, float, str))
         rule = "be a number, a string, None or a NumPy array, which the function gets as a tensor"
         require(plain, name, type(value).__name__, rule)
         held: Held = value

@@ -57,7 +57,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Floats:
-    """A tensor of bf16 or fp32 numbers; ``dtype`` holds each of the float64 values exactly.
+    """A tensor of bf16, fp16 or fp32 numbers; ``dtype`` holds each of the float64 values exactly.
 
     ``row_gap``: elements between two rows.
     """
@@ -74,7 +74,13 @@ class Floats:
     @property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours in each dimension."""
-        return (max(self.values.shape[1], 1) + self.row_gap, 1) if self.values.ndim > 1 else (1,)
+        shape = self.values.shape
+        if not shape:
+            return ()
+        steps = [1]
+        for size in shape[:0:-1]:
+            steps.append(steps[-1] * max(size, 1) + (self.row_gap if len(steps) == 1 else 0))
+        return tuple(reversed(steps))
 
 
 Held = Ints | Rows | Floats | int | float | str | bool | None

@@ -10,8 +10,10 @@ from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.watch import Watch
 
-_BF16 = 0x42AA
-"""The bits of 85, as which bf16 numbers are held."""
+_INTEGER, _FLOAT, _HALF = 85, 2.0**60, 2.0**15
+"""Values of undefined lanes: a small integer, which may end a loop, and a float above any other number."""
+_BF16_BITS, _FP8_BITS = 0x5D80, 0x77
+"""The bits of 2^60 in bf16, and of 240 in e4m3, or 28,672 in e5m2: such numbers are held as their bits."""
 
 
 class Method(NamedTuple):
@@ -146,8 +148,18 @@ def _lanes_of(arguments: list[Any], mask_at: int | None, shape: tuple[int, ...])
 
 
 def _filler(kind: Any, held: Any) -> Any:
-    """Return the value of an undefined lane of a type: 85, or the fp8 number with the bits of 85."""
-    return np.asarray(_BF16 if kind.scalar.is_bf16() else 85).astype(held)
+    """Return the value of an undefined lane of a type, as it is held.
+
+    A large float is also seen by a kernel that takes a maximum.
+    """
+    scalar = kind.scalar
+    if scalar.is_bf16():
+        return np.asarray(_BF16_BITS).astype(held)
+    if scalar.is_fp8():
+        return np.asarray(_FP8_BITS).astype(held)
+    if scalar.is_floating():
+        return np.asarray(_HALF if scalar.is_fp16() else _FLOAT).astype(held)
+    return np.asarray(_INTEGER).astype(held)
 
 
 def _reversed(original: Callable[..., Any], *places: int | None) -> Callable[..., Any]:

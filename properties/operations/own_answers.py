@@ -36,8 +36,12 @@ def require_field(operation: Operation, output: Output, answer: Any) -> None:
 
 
 def listed(operation: Operation, output: Output, values: Any) -> list[Any]:
-    """Return the values of a user's definition, a number as the only one; refuse others."""
-    if isinstance(values, (int, float, np.integer, np.floating, np.bool_)):
+    """Return the values of a user's definition, a number or a mark as the only one; refuse others."""
+    if (
+        values is ANY
+        or values is UNTOUCHED
+        or isinstance(values, (int, float, np.integer, np.floating, np.bool_))
+    ):
         return [values]
     is_list = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, str)
     rule = f"be a list of numbers, or one number, for {output.name}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.busy_steps import in_large_pages
 from cumae.properties.steps.crowds import Lens
 from cumae.properties.steps.engine_steps import SELECTIONS
@@ -91,6 +92,15 @@ def in_small_pages(block_size: int, cached: int, rest: int, ladder: Ladder, coun
     return whole.step(lens, seed=count, padding=(0, 0), block_size=block_size)
 
 
+def short_in_large_units(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` prompts of a few tokens each, in large pages and large chunks of rows.
+
+    Their lengths rounded up to whole pages are long together: hundreds of times the tokens of the step.
+    """
+    lens: list[Lens] = [("prefill", 0, 1 + mixed(b) % 3) for b in range(count)]
+    return in_large_pages(ladder.preferring(chunk_size=512), lens, count)
+
+
 def windows_in_slots(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes beyond a window of 1,024 keys, in pages of one token."""
     limited = ladder.having("window", 1_024)
@@ -129,6 +139,7 @@ CROWDS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]]
     "decodes and a chunk in pages of 64": (partial(in_small_pages, 64, 65, 2_055), (67,)),
     "decodes and a chunk in slots": (partial(in_small_pages, 1, 65, 1_030), (35,)),
     "hundreds of decodes in slots": (partial(in_small_pages, 1, 300, 0), (267, 131)),
+    "short prompts in large units": (short_in_large_units, (4_099, 1_027, 259)),
     "windows in slots": (windows_in_slots, (35,)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

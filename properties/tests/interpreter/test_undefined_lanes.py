@@ -81,17 +81,30 @@ def _copy_one(numbers: Any, out: Any) -> None:
     tl.store(out + o, tl.load(numbers + o, mask=o < 0, other=0))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16, torch.int8, torch.int64])
-def test_undefined_lanes_hold_a_number_that_is_not_zero_in_every_type(dtype: torch.dtype) -> None:
-    numbers, out = torch.ones(4, dtype=dtype), torch.zeros(4, dtype=dtype)
+@pytest.mark.parametrize(
+    ("dtype", "held"),
+    [
+        (torch.bfloat16, 2.0**60),
+        (torch.float32, 2.0**60),
+        (torch.float16, 2.0**15),
+        (torch.float8_e4m3fn, 240.0),
+        (torch.float8_e5m2, 28672.0),
+        (torch.int8, 85),
+        (torch.int64, 85),
+    ],
+)
+def test_undefined_lanes_hold_a_number_that_is_not_zero_in_every_type(
+    dtype: torch.dtype, held: float
+) -> None:
+    numbers, out = torch.ones(4).to(dtype), torch.zeros(4).to(dtype)
     with watching() as watch:
         _copy[(1,)](numbers, out, 4)
-    assert out.tolist() == [1, 1, 0, 0]
+    assert out.float().tolist() == [1, 1, 0, 0]
     (line,) = watch.undefined
     assert line.startswith("test_undefined_lanes.py:")
     with watching(filled=[line]):
         _copy[(1,)](numbers, out, 4)
-    assert out.tolist() == [1, 1, 85, 85]
+    assert out.float().tolist() == [1, 1, held, held]
 
 
 def test_one_lane_that_is_0_is_not_undefined() -> None:
@@ -100,3 +113,28 @@ def test_one_lane_that_is_0_is_not_undefined() -> None:
         _copy_one[(1,)](numbers, out)
     assert out.tolist() == [0]
     assert not watch.undefined
+
+
+@triton.jit
+def _longest(
+    query_lens: Any, out: Any, num_requests: Any, defined: tl.constexpr, BLOCK: tl.constexpr
+) -> None:
+    o = tl.arange(0, BLOCK)
+    if defined:
+        lens = tl.load(query_lens + o, mask=o < num_requests, other=0.0)
+    else:
+        lens = tl.load(query_lens + o, mask=o < num_requests)
+    tl.store(out, tl.max(lens).to(tl.int32))
+
+
+@pytest.mark.parametrize("defined", [False, True])
+def test_a_maximum_of_large_numbers_is_told(defined: bool) -> None:
+    def longest(query_lens: torch.Tensor) -> dict[str, torch.Tensor]:
+        out = torch.zeros(1, dtype=torch.int32)
+        _longest[(1,)](query_lens.float(), out, len(query_lens), defined, 8)
+        return {"max_seqlen_q": out}
+
+    case = Case(Batch((Request(0, 200, tuple(range(1, 14))), Request(0, 300, tuple(range(20, 39)))), 16))
+    trial = Trial(binding_of(longest, "sequence_layout"), case, "cpu")
+    assert is_deterministic(trial) is None
+    assert bool(trial.note) is not defined

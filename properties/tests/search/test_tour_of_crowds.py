@@ -39,6 +39,7 @@ from cumae.fixtures.limits import (
     steps_where_kinds_meet,
     tables_of_mixed_steps,
     thousands_of_pairs,
+    units_of_crowds,
     values_of_choices,
     values_of_rows,
 )
@@ -69,6 +70,7 @@ ORDINARY = (
     *heads_of_models.LIMITS,
     *exact_steps.LIMITS,
     *thousands_of_pairs.LIMITS,
+    *units_of_crowds.LIMITS,
     *captured_widths.LIMITS,
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
@@ -97,7 +99,8 @@ LIMITS = (
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.where)
 def test_it_is_found(limit: Limit) -> None:
-    binding = binding_of(load_function(limit.target), limit.operation, domain=Domain(captured=False))
+    domain = Domain(**{"captured": False, **limit.promises})
+    binding = binding_of(load_function(limit.target), limit.operation, domain=domain)
     verdict = search(binding, DEVICE, Budget(examples=200), checks=[limit.check], reduce=False)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == limit.check

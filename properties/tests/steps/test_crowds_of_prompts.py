@@ -85,3 +85,11 @@ def test_heads_are_those_of_models() -> None:
     assert smallest("a long prefix in 8 heads").batch.requests[0].context_len * 8 * 128 > 2**24
     for name in ("a prefill of 8 slim heads, HND", "a long prefix in 8 slim heads of fp8"):
         assert smallest(name).batch.requests[0].seq_len * 8 > 65_535
+
+
+def test_short_prompts_are_long_when_their_pages_are_counted() -> None:
+    case = smallest("short prompts in large units")
+    assert {new for _, new in _lens(case, "prefill")} == {1, 2, 3}
+    pages = sum(-(-request.seq_len // case.batch.block_size) for request in case.batch.requests)
+    assert pages * case.batch.block_size > 100 * case.batch.num_tokens
+    assert case.options.chunks.chunk_size == 512
