@@ -29,12 +29,12 @@ def _map(shift: int) -> Callable[[Case], Any]:
     return lambda case: np.array(physical(case, shift), dtype=np.int32)
 
 
-def table(name: str, mapped: Callable[[int, Case], int]) -> Output:
+def table(name: str, map_of: Callable[[Case], Callable[[int], int]]) -> Output:
     """Return a page table whose live entries went through a map; tails stay."""
 
     def expect(answer: Any, inputs: Inputs) -> list[Any]:
-        pages = page_rows(answer, inputs)
-        return [mapped(page, inputs.case) if isinstance(page, int) else page for page in pages]
+        pages, mapped = page_rows(answer, inputs), map_of(inputs.case)
+        return [mapped(page) if isinstance(page, int) else page for page in pages]
 
     return Output(
         name,
@@ -45,14 +45,15 @@ def table(name: str, mapped: Callable[[int, Case], int]) -> Output:
     )
 
 
-def of_pages(shift: int) -> Callable[[int, Case], int]:
-    """Return a map from virtual to physical pages; an unbound page is the sink."""
-    return lambda page, case: max(physical(case, shift)[page], 0)
+def of_pages(shift: int) -> Callable[[Case], Callable[[int], int]]:
+    """Return the maps of cases from virtual to physical pages; an unbound page is the sink."""
+    return lambda case: [max(page, 0) for page in physical(case, shift)].__getitem__
 
 
-def of_slots(page: int, case: Case) -> int:
-    """Return the page of the window's pool, whose slots are counted from the end."""
-    return case.num_cache_blocks - page
+def of_slots(case: Case) -> Callable[[int], int]:
+    """Return the map of a case to pages of the window's pool, whose slots are counted from the end."""
+    count = case.num_cache_blocks
+    return lambda page: count - page
 
 
 _PAGES = having(
@@ -63,7 +64,7 @@ _PAGES = having(
     full_v2p=_map(1),
     swa_v2p=_map(2),
 )
-SLOT_TABLES = (table("page_table", lambda page, _: page), table("swa_page_table", of_slots))
+SLOT_TABLES = (table("page_table", lambda _: int), table("swa_page_table", of_slots))
 _SLOTS = having(SGLANG, "page_table", *SLOT_TABLES)
 
 
