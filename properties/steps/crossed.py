@@ -266,8 +266,8 @@ def _changed(change: str, ladder: Ladder, case: Case) -> Case:
     """Return the case in other pages or rows, unchanged where the domain has no such case."""
     if change == "shared":
         shared = sharing(case, lambda b: 2, lambda b: b % 2)
-        last = max(max(request.block_ids, default=0) for request in shared.batch.requests)
-        return shared if last <= ladder.domain.max_block_id else case
+        ids = [block_id for request in shared.batch.requests for block_id in request.block_ids]
+        return shared if max(ids, default=0) <= ladder.domain.max_block_id else case
     if "freed" in change:
         case = without_first_pages(ladder, case) or case
     if "ids" in change:
