@@ -24,12 +24,12 @@ def _starts(inputs: Inputs) -> list[int]:
     return list(range(inputs.case.num_requests_padded + 1))
 
 
-def _table(name: str, mapped: Callable[[int, Case], int]) -> Output:
+def _table(name: str, map_of: Callable[[Case], Callable[[int], int]]) -> Output:
     """Return a table whose live pages went through a map, with anything behind them."""
 
     def expect(answer: Any, inputs: Inputs) -> list[Any]:
-        pages = page_rows(answer, inputs, tail=ANY)
-        return [mapped(page, inputs.case) if isinstance(page, int) else page for page in pages]
+        pages, mapped = page_rows(answer, inputs, tail=ANY), map_of(inputs.case)
+        return [mapped(page) if isinstance(page, int) else page for page in pages]
 
     return Output(
         name,
@@ -40,7 +40,7 @@ def _table(name: str, mapped: Callable[[int, Case], int]) -> Output:
     )
 
 
-_TABLE = _table("page_table", lambda page, _: page)
+_TABLE = _table("page_table", lambda _: int)
 _STAGED = having(
     SGLANG,
     "page_table",
