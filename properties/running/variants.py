@@ -5,7 +5,8 @@ from typing import Any
 
 from cumae.oracle import DENSE, Case, GarbageKind, Inputs, Layout
 from cumae.oracle.model.rules import INT32_MAX
-from cumae.properties.cases.exclusions import SMALL_ID, leaves_out, one_of
+from cumae.properties.cases.exclusions import leaves_out, one_of
+from cumae.properties.cases.narrower import SMALL_ID
 from cumae.properties.cases.promises import far_rows
 from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS, Operation

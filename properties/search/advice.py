@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.exclusions import REFUSES, left_out_by, num_leaving_out
+from cumae.properties.cases.exclusions import left_out_by, num_leaving_out
+from cumae.properties.cases.narrower import REFUSES
 from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.seen import seen_by

@@ -178,6 +178,7 @@ def crossed(turn: int, ladder: Ladder, count: int) -> Case | None:
         return None
     kind_of = KINDS[level(turn, Of.MIXTURE)]
     cached_of, at = CACHED[level(turn, Of.CACHED)]
+    # Rows and pages of so many cached tokens would take the work of all other steps.
     if cached_of is _deep and not {"row_format", "head_format"}.isdisjoint(ladder.named):
         cached_of = _usual
     whole = size * chosen.domain.settled("world")

@@ -21,8 +21,8 @@ WINDOW, PAGE = 128, 64
 """Keys of a window that one request is beyond, and tokens of a page."""
 LONG, DEEP = 1_030, 4_100
 """New tokens of a chunk, and cached ones of a long prefix."""
-SLOTS, PADDED = 67, 67
-"""Slots and tokens of padding."""
+PADDED = 67
+"""Padded tokens, and padded slots."""
 GROUPED = ("packed", "shuffled")
 """Orders in which pages have no scales of their own."""
 DRAFTED = 3
@@ -44,17 +44,18 @@ def in_pages_of(
     return chosen.step(lens, seed=count, padding=(0, 0), block_size=chosen.nearest_block(PAGE))
 
 
-def in_rows(
-    row_format: str, options: Mapping[str, Any], pages: int, ladder: Ladder, count: int
-) -> Case | None:
+def in_rows(row_format: str, pages: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` drafting requests and a chunk in wide latent rows, beside padded slots."""
     rows = ladder.in_rows_of(row_format)
-    chosen = None if rows is None else rows.under(**options)
-    if chosen is None or pages not in chosen.sizes:
+    if rows is None or pages not in rows.sizes:
         return None
     lens: list[Lens] = [("decode", 20 + mixed(b) % 30, DRAFTED) for b in range(count)]
     lens += [("decode", 33, 1), ("prefill", 30, 40)]
-    return _beside_padding(chosen, lens, count, pages)
+    layout: dict[str, Any] = {}
+    if rows.domain.padding != "none":
+        layout = {"num_padding_tokens": PADDED, "num_padding_requests": 0}
+        layout |= {"num_padding_slots": PADDED} if "num_padding_slots" in rows.features else {}
+    return rows.case(lens, seed=count, block_size=pages, **layout)
 
 
 def drafts_in_rows(row_format: str, world: int, ladder: Ladder, count: int) -> Case | None:
@@ -76,15 +77,6 @@ def lone_in_rows(
     short: Lens = ("prefill", min(cached, 70), min(new, 9))
     lens: list[Lens] = [("prefill", cached, new), *[short] * (count - 1)]
     return None if chosen is None else chosen.step(lens, seed=cached + new, padding=(0, 0))
-
-
-def _beside_padding(ladder: Ladder, lens: list[Lens], seed: int, pages: int) -> Case | None:
-    """Return a case of these requests, with padded tokens, and slots where operations have them."""
-    layout: dict[str, Any] = {}
-    if ladder.domain.padding != "none":
-        layout = {"num_padding_tokens": PADDED, "num_padding_requests": 0}
-        layout |= {"num_padding_slots": SLOTS} if "num_padding_slots" in ladder.features else {}
-    return ladder.case(lens, seed=seed, block_size=pages, **layout)
 
 
 def routed_by_each(
@@ -158,7 +150,7 @@ EACH_ROW: Steps = {
         for world in (2, 1)
     },
     **{
-        f"drafts in rows of {kind} in pages of {pages}": (partial(in_rows, kind, {}, pages), (35, 9))
+        f"drafts in rows of {kind} in pages of {pages}": (partial(in_rows, kind, pages), (35, 9))
         for kind in ROW_FORMATS
         for pages in (64, 1, 256)
     },

@@ -5,15 +5,14 @@ from typing import Any
 
 import torch
 
-from cumae.oracle import ANY, Case, Inputs
-from cumae.properties.dialects import SGLANG, Output
-from cumae.properties.dialects.sglang.pages import page_columns, page_rows
+from cumae.oracle import ANY, Inputs
+from cumae.properties.dialects import SGLANG
 from cumae.properties.dialects.sglang.step import cache_seqlens
 from cumae.properties.engines.flashinfer.engine import ENGINE
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.engine import DECODES
 from cumae.properties.engines.sglang.graph_tables import of_requests
-from cumae.properties.engines.sglang.mapped_tables import MAPPED, of_slots
+from cumae.properties.engines.sglang.mapped_tables import MAPPED, of_slots, table
 
 Tensor = torch.Tensor
 _REPLAY = "flashinfer/experimental/b12x/attention/paged/graph_replay.py"
@@ -24,28 +23,14 @@ def _starts(inputs: Inputs) -> list[int]:
     return list(range(inputs.case.num_requests_padded + 1))
 
 
-def _table(name: str, map_of: Callable[[Case], Callable[[int], int]]) -> Output:
-    """Return a table whose live pages went through a map, with anything behind them."""
-
-    def expect(answer: Any, inputs: Inputs) -> list[Any]:
-        pages, mapped = page_rows(answer, inputs, tail=ANY), map_of(inputs.case)
-        return [mapped(page) if isinstance(page, int) else page for page in pages]
-
-    return Output(
-        name,
-        follows="page_table",
-        axis="graph_row",
-        shape=lambda case: (case.num_requests_padded, page_columns(case)),
-        expect=expect,
-    )
-
-
-_TABLE = _table("page_table", lambda _: int)
+_BEHIND: dict[str, Any] = {"axis": "graph_row", "tail": ANY}
+"""The rows of these tables, which hold anything behind the live pages."""
+_TABLE = table("page_table", lambda _: int, **_BEHIND)
 _STAGED = having(
     SGLANG,
     "page_table",
     _TABLE,
-    _table("swa_page_table", of_slots),
+    table("swa_page_table", of_slots, **_BEHIND),
     of_requests("staged_lens", "the keys", 0, lambda inputs: cache_seqlens(inputs.case)),
     of_requests("staged_starts", "the number of requests before", 1, _starts),
 )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import SGLANG, Output
 from cumae.properties.dialects.sglang.pages import page_columns, page_rows
 from cumae.properties.dialects.sglang.step import num_rows
@@ -29,17 +29,23 @@ def _map(shift: int) -> Callable[[Case], Any]:
     return lambda case: np.array(physical(case, shift), dtype=np.int32)
 
 
-def table(name: str, map_of: Callable[[Case], Callable[[int], int]]) -> Output:
-    """Return a page table whose live entries went through a map; tails stay."""
+def table(
+    name: str,
+    map_of: Callable[[Case], Callable[[int], int]],
+    *,
+    axis: str = "mapped_row",
+    tail: Any = UNTOUCHED,
+) -> Output:
+    """Return a page table whose live entries went through a map, with ``tail`` behind them."""
 
     def expect(answer: Any, inputs: Inputs) -> list[Any]:
-        pages, mapped = page_rows(answer, inputs), map_of(inputs.case)
+        pages, mapped = page_rows(answer, inputs, tail), map_of(inputs.case)
         return [mapped(page) if isinstance(page, int) else page for page in pages]
 
     return Output(
         name,
         follows="page_table",
-        axis="mapped_row",
+        axis=axis,
         shape=lambda case: (case.num_requests_padded, page_columns(case)),
         expect=expect,
     )

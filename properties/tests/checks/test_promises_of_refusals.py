@@ -26,7 +26,8 @@ def offered(refuses: Refuses, shift: int = 0) -> str:
                 raise NotImplementedError("this kind of request")
             query_lens = query_lens + shift
         lens = zip(context_lens.tolist(), query_lens.tolist(), strict=True)
-        return torch.cat([torch.arange(0), *(torch.arange(start, start + count) for start, count in lens)])
+        found = [position for start, count in lens for position in range(start, start + count)]
+        return torch.tensor(found, dtype=torch.int64, device=context_lens.device)
 
     verdict = cumae.check(positions, "position_ids", domain=DOMAIN, examples=60, save_to=None)
     assert verdict.failure is not None

@@ -58,6 +58,6 @@ def test_prefills_are_multiples_of_a_chunk_and_have_more_than_eight(size: int) -
 
 
 def test_tokens_select_as_many_keys_as_a_selection_has() -> None:
-    case = _made("beyond selections of 4,096, in pages of 64".replace(",096", "096"))
+    case = _made("beyond selections of 4096, in pages of 64")
     assert case.options.selection.topk == 4_096 and case.batch.num_tokens >= 33
     assert min(request.context_len for request in case.batch.requests) > 4_096
