@@ -9,6 +9,7 @@ import builtins
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import isgeneratorfunction
 from operator import attrgetter, is_
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -27,22 +28,33 @@ def _shut(*args: Any, **kwargs: Any) -> Any:
     raise RuntimeError("the function under test called an oracle")
 
 
+def _shut_iterator(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    # The code runs with the globals of an oracle, and so calls nothing of this module.
+    yield from ()
+    raise RuntimeError("the function under test called an oracle")
+
+
+def _shut_code(function: FunctionType) -> CodeType:
+    """Return code that raises in place of a function's: in place of a generator's that of a generator."""
+    return (_shut_iterator if isgeneratorfunction(function) else _shut).__code__
+
+
 @contextmanager
 def oracles_shut() -> Iterator[None]:
     """Make every call of a function in ``cumae.oracle`` raise ``RuntimeError`` within, also if they nest."""
-    if _SUITE.oracles and _SUITE.oracles[0].__code__ is _shut.__code__:
+    if _SUITE.oracles and _SUITE.oracles[0].__code__ is _SUITE.shut[0]:
         yield
         return
     _SUITE.look()
-    functions = tuple(_SUITE.oracles)
+    functions, shut = tuple(_SUITE.oracles), tuple(_SUITE.shut)
     codes = [function.__code__ for function in functions]
-    for function in functions:
-        function.__code__ = _shut.__code__
+    for function, raising in zip(functions, shut, strict=True):
+        function.__code__ = raising
     try:
         yield
     finally:
-        for function, code in zip(functions, codes, strict=True):
-            if function.__code__ is _shut.__code__:
+        for function, code, raising in zip(functions, codes, shut, strict=True):
+            if function.__code__ is raising:
                 function.__code__ = code
 
 
@@ -60,6 +72,7 @@ class _Suite:
 
     def __init__(self) -> None:
         self.oracles: list[FunctionType] = []
+        self.shut: list[CodeType] = []
         self._num_modules = 0
         self._functions: list[FunctionType] = []
         self._codes: list[CodeType] = []
@@ -103,6 +116,7 @@ class _Suite:
             is_oracle = theirs.startswith("cumae.oracle.") and not theirs.startswith("cumae.oracle.model.")
             if is_oracle and not value.__code__.co_freevars:
                 self.oracles.append(value)
+                self.shut.append(_shut_code(value))
 
     def _hold(self, name: str, owner: Any, keys: Iterable[str]) -> None:
         get = owner.get if isinstance(owner, dict) else vars(owner).get

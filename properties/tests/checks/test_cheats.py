@@ -1,10 +1,13 @@
 """Each cheat is caught by the check that is there for it; what is out of reach is so, and said to be."""
 
+from inspect import isgeneratorfunction
+
 import numpy as np
 import pytest
 
 from cumae import oracle
 from cumae.fixtures.cheats import CHEATS, Cheat
+from cumae.oracle.page_write import page_units
 from cumae.properties.checks import CHECKS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -58,7 +61,15 @@ def test_an_oracle_rewritten_by_an_import_is_told() -> None:
 def test_the_oracles_are_shut_while_a_function_runs_and_open_after() -> None:
     with oracles_shut(), pytest.raises(RuntimeError, match="the function under test called an oracle"):
         oracle.position_ids([1], [2], 3)
+    with oracles_shut(), pytest.raises(RuntimeError, match="the function under test called an oracle"):
+        next(page_units("NHD", 1, 1, 1, 1, 1))
     assert oracle.position_ids([1], [2], 3).position_ids == [1, 2, 0]
+
+
+def test_a_shut_generator_is_still_one_which_python_3_13_demands() -> None:
+    assert isgeneratorfunction(page_units)
+    with oracles_shut():
+        assert isgeneratorfunction(page_units)
 
 
 def test_what_was_replaced_is_named_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
