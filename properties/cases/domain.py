@@ -19,7 +19,7 @@ LARGEST_BLOCK_OF_SMALL_SLOTS = 2**12
 """Blocks up to this size keep the slots of a drawn case below 2^31."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Domain:
     """The batches a kernel promises to handle. A case outside is counted as not promised, never as passed.
 
@@ -114,6 +114,11 @@ class Domain:
         object.__setattr__(self, "limits", tuple(limits))
         self._check_sizes()
         self._check_blocks()
+
+    def __repr__(self) -> str:
+        promises = [(one.name, getattr(self, one.name), one.default) for one in fields(self)[:-3]]
+        given = {name: value for name, value, default in promises if value != default} | dict(self.values)
+        return f"Domain({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def _check_sizes(self) -> None:
         fits = self.max_requests >= self.min_requests

@@ -159,6 +159,14 @@ def test_every_option_may_be_promised() -> None:
             assert drawn.options.value(name) == value
 
 
+def test_it_is_printed_as_it_is_written() -> None:
+    assert repr(Domain()) == "Domain()"
+    assert (
+        repr(Domain(topk=(8,), max_requests=3, rank=(0, 1)))
+        == "Domain(max_requests=3, topk=(8,), rank=(0, 1))"
+    )
+
+
 def test_checks_are_promised_but_for_some() -> None:
     one = PROMISES["world"]
     every = checks_for(one.binding())
