@@ -81,7 +81,7 @@ class Tour:
     def run(self) -> None:
         """Examine the cases for which there is work left, in a fixed order."""
         visitor, binding = self.visitor, self.visitor.examiner.binding
-        ladder = Ladder(binding.domain, binding.features)
+        ladder = Ladder(binding.domain, binding.features, visitor.admits)
         self._production_sizes(ladder)
         self._both_sides(ladder)
         for count, num_idle in AMONG_DECODES:

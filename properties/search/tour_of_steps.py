@@ -1,10 +1,9 @@
 """The part of a tour that shows steps of one kind, and steps as engines serve them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
 
 from cumae.properties.search.visitor import Visitor
 from cumae.properties.steps.around_options import AROUND_SELECTIONS, AROUND_WINDOWS, IN_ROUNDS
@@ -28,7 +27,7 @@ from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.large_buffers import LARGE_BUFFERS
 from cumae.properties.steps.meeting_steps import MEETING
 from cumae.properties.steps.mixed_steps import MIXED
-from cumae.properties.steps.models import MODELS, MORE_MODELS, Served, served
+from cumae.properties.steps.models import MORE_MODELS, served
 from cumae.properties.steps.odd_values import ODD
 from cumae.properties.steps.own_heads import OWN_HEADS
 from cumae.properties.steps.rounds_of_ranks import ROUNDS
@@ -126,7 +125,7 @@ def of_models(visitor: Visitor, ladder: Ladder) -> None:
     """Examine each kind of step under the options of each kind of model; all have a share of own work."""
     if not sees_requests(visitor):
         return
-    models = _models(visitor, ladder)
+    models = list(served(ladder))
     # Each model and each step comes early: the work may not be enough for all pairs.
     turns = product(range(len(models)), enumerate(STEPS))
     visits = [(j, step, *models[(i + j) % len(models)]) for j, (i, step) in turns]
@@ -143,7 +142,7 @@ def far_of_models(visitor: Visitor, ladder: Ladder) -> None:
     features = visitor.examiner.binding.operation.features
     if not sees_requests(visitor) or not features.isdisjoint(WEIGHTY - LISTING):
         return
-    models = _models(visitor, ladder)[::-1]  # those without options last
+    models = list(served(ladder))[::-1]  # those without options last
     with visitor.own_work(_share(visitor, FAR)):
         for i, (name, model) in enumerate(models):
             share = min(EVEN / (len(models) - i), 1.0)
@@ -154,7 +153,7 @@ def put_together(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps put together from aspects, of one model after the other, with work of their own."""
     if not sees_requests(visitor):
         return
-    models = _models(visitor, ladder, MORE_MODELS)
+    models = list(served(ladder, MORE_MODELS))
     with visitor.own_work(_share(visitor, COMPOSED)):
         left_out, most_left_out = 0, max(LEAST_LEFT_OUT, len(models))
         for turn in range(NUM_COMPOSED):
@@ -174,10 +173,3 @@ def sees_requests(visitor: Visitor) -> bool:
 
 def _share(visitor: Visitor, share: float) -> float:
     return share if visitor.is_timed else 2 * share
-
-
-def _models(
-    visitor: Visitor, ladder: Ladder, models: Mapping[str, Mapping[str, Any]] = MODELS
-) -> list[tuple[str, Served]]:
-    """Return the models that differ, by name; they build no steps that are too much work."""
-    return [(name, replace(model, admits=visitor.admits)) for name, model in served(ladder, models)]

@@ -13,9 +13,8 @@ from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.circumstances import in_large_ids, in_rows_of_a_pool, without_first_pages
 from cumae.properties.steps.crowds import Lens
-from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.ladder import Ladder, TooLargeError
 from cumae.properties.steps.mixtures import MIXTURES, lens_of
-from cumae.properties.steps.models import TooLargeError
 from cumae.properties.steps.served import sharing
 
 LEVELS = 11

@@ -34,7 +34,7 @@ def in_any_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
     if ladder.domain.block_sizes != BLOCK_SIZES:
         return None
     domain = ladder.domain.having(block_sizes=(block_size,))
-    return _in_blocks_of(block_size, Ladder(domain, ladder.named - {"kernel_block_size"}), size)
+    return _in_blocks_of(block_size, ladder.of(domain, ladder.named - {"kernel_block_size"}), size)
 
 
 def _in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:

@@ -4,7 +4,7 @@ No two parts of such a case are alike: lengths are mixed from the request's inde
 part twice is wrong on it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,22 +24,37 @@ TILES = (32, 64, 128, 256, 512, 1024)
 _WORLD = frozenset({"world", "rank", "interleave"})
 CROWDED, DECODES = 256, 9
 """New tokens of a case that has so many decodes too, as a busy engine's full budget."""
+Admits = Callable[[int, int, int], bool]
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
+
+
+class TooLargeError(Exception):
+    """A case was not built, because it has more requests, tokens or keys than its caller admits."""
+
+
+def admits_all(requests: int, tokens: int, keys: int) -> bool:
+    """Return that a case of any size is to be built."""
+    return True
 
 
 class Ladder:
     """Builds cases of chosen sizes in a domain; each method returns None if the domain has no such case.
 
     ``features``: those that may differ from their neutral value. Sizes that the domain does not promise are
-    cut to the largest that it does.
+    cut to the largest that it does. ``admits``: tells whether a case with so many requests, new tokens and
+    keys is to be built; `TooLargeError` is raised if not. Ladders made from this one ask it, too.
     """
 
-    def __init__(self, domain: Domain, features: Collection[str]) -> None:
-        self._given, self.domain = domain, plain(domain)
+    def __init__(self, domain: Domain, features: Collection[str], admits: Admits = admits_all) -> None:
+        self._given, self.domain, self._admits = domain, plain(domain), admits
         self.named = frozenset(features)
         self.features = self.named - _WORLD
         self._made: dict[tuple[str, Any], Ladder | None] = {}
+
+    def of(self, domain: Domain, features: Collection[str]) -> "Ladder":
+        """Return the ladder of cases in another domain, or with other features that may differ."""
+        return Ladder(domain, features, self._admits)
 
     def long(self, size: int) -> Case | None:
         """Return a case of requests with ``size`` new tokens, and with as many cached ones, without a window.
@@ -98,7 +113,7 @@ class Ladder:
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
         if (domain := self._having("world", world)) is None:
             return None
-        found = Ladder(domain, self.named)
+        found = self.of(domain, self.named)
         found.features |= {"interleave"} & self.named
         return found
 
@@ -157,7 +172,7 @@ class Ladder:
     def ids(self, largest: int) -> Case | None:
         """Return a case whose block ids end at ``largest``."""
         settled = HEAD_FEATURES if self.domain.head_dims is None else HEAD_FEATURES[:3]
-        narrow = Ladder(self.domain, self.named.difference(settled))
+        narrow = self.of(self.domain, self.named.difference(settled))
         sizes, in_rows = narrow.sizes, not {"row_format", "head_format"}.isdisjoint(self.features)
         block_size = min(sizes) if in_rows else max(sizes, key=lambda size: (size <= 256, size))
         case = narrow.case(list(short(9)), seed=largest, block_size=block_size)
@@ -170,7 +185,7 @@ class Ladder:
         """Return the ladder of cases with one value of an option, None if no case varies the option."""
         if (name, value) not in self._made:
             domain = self._having(name, value)
-            self._made[name, value] = None if domain is None else Ladder(domain, self.named)
+            self._made[name, value] = None if domain is None else self.of(domain, self.named)
         return self._made[name, value]
 
     def under(self, **options: Any) -> "Ladder | None":
@@ -189,17 +204,17 @@ class Ladder:
 
     def without(self, *features: str) -> "Ladder":
         """Return the ladder of cases in which these features are neutral."""
-        return Ladder(self._given, self.named.difference(features))
+        return self.of(self._given, self.named.difference(features))
 
     def in_rows_of(self, row_format: str) -> "Ladder | None":
         """Return the ladder of cases with latent rows of one format, as wide as those of released models."""
         domain = with_rows(self._given, row_format) if "row_format" in self.named else None
-        return None if domain is None else Ladder(domain, self.named)
+        return None if domain is None else self.of(domain, self.named)
 
     def seeded(self, name: str, seed: int) -> "Ladder | None":
         """Return the ladder of cases with a value of an option that is 0 in the others, as a seed is."""
         domain = with_option(self._given, name, seed, self.named) if feature_of(name) in self.named else None
-        return None if domain is None else Ladder(domain, self.named)
+        return None if domain is None else self.of(domain, self.named)
 
     def routing(
         self,
@@ -213,7 +228,7 @@ class Ladder:
         ``dtype``: that of logits and biases, if they may have it; None for any.
         """
         domain = with_router(self._given, shape, logits, dtype, bias) if "router" in self.named else None
-        return None if domain is None else Ladder(domain, self.named)
+        return None if domain is None else self.of(domain, self.named)
 
     def step(
         self,
@@ -238,12 +253,6 @@ class Ladder:
         if room is not None:
             layout |= dict(zip(("num_spare_rows", "num_spare_columns"), room, strict=True))
         return self.case(lens, seed=seed, block_size=block_size or self.usual_block, holes=holes, **layout)
-
-    def size_of(self, lens: Sequence[Lens], block_size: int) -> tuple[int, int, int]:
-        """Return how many requests, new tokens and keys the case of these has, without its padding."""
-        works = works_of(self.domain, lens, block_size)
-        tokens = sum([query_len for _, _, query_len in works])
-        return len(works), tokens, tokens + sum([context_len for _, context_len, _ in works])
 
     def _having(self, name: str, size: Any) -> Domain | None:
         """Return the domain with one value of an option, None if no case varies the option."""
@@ -285,4 +294,8 @@ class Ladder:
     ) -> Case | None:
         """Return a case of these requests. ``layout``: fields of it; ``holes``: as of `step`."""
         domain, features = self.domain, self.features
-        return sized_case(domain, features, lens, seed=seed, block_size=block_size, holes=holes, **layout)
+        works = works_of(domain, lens, block_size)
+        tokens = sum([query_len for _, _, query_len in works])
+        if not self._admits(len(works), tokens, tokens + sum([context_len for _, context_len, _ in works])):
+            raise TooLargeError
+        return sized_case(domain, features, works, seed=seed, block_size=block_size, holes=holes, **layout)

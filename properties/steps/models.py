@@ -134,17 +134,12 @@ class Of(IntEnum):
     FAMILY = auto()
 
 
-class TooLargeError(Exception):
-    """A step was not built, because it has more requests or tokens than its caller admits."""
-
-
 @dataclass(frozen=True, slots=True)
 class Served:
     """A model as an operation sees it: its ladder, block sizes, ranks, and where its contexts end.
 
     ``turn``: the number of the step that is built for it. Page sizes, ranks, captured sizes, room in tables
-    and the order of rows and pages differ between the turns. ``admits``: tells whether a step with so many
-    requests, new tokens and keys is to be built; `TooLargeError` is raised if not.
+    and the order of rows and pages differ between the turns.
     """
 
     ladder: Ladder
@@ -152,7 +147,6 @@ class Served:
     world: int
     near: int
     turn: int = 0
-    admits: Callable[[int, int, int], bool] | None = None
 
     @property
     def block_size(self) -> int:
@@ -182,8 +176,6 @@ class Served:
 
     def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
         """Return a case of these requests, seen by one of the ranks."""
-        if self.admits is not None and not self.admits(*self.ladder.size_of(lens, self.block_size)):
-            raise TooLargeError
         rank = self.pick(Of.RANK, (self.world - 1, 0, self.world // 2))
         ladder = (self.ladder.having("rank", rank) if self.world > 1 else None) or self.ladder
         ladder = ladder.having("kernel_block_size", self.block_size) or ladder

@@ -16,20 +16,19 @@ from cumae.properties.steps.crowds import Lens
 def sized_case(
     domain: Domain,
     features: Collection[str],
-    lens: Sequence[Lens],
+    works: list[Work],
     *,
     seed: int,
     block_size: int,
     holes: bool = False,
     **layout: Any,
 ) -> Case | None:
-    """Return the case of these requests, None if they have fewer tokens than the domain promises.
+    """Return the case of requests of `works_of`, None if they have fewer tokens than the domain promises.
 
     ``features``: those that may differ from their neutral value. ``holes``: some requests lack blocks in the
     middle of their rows, or a row, where the domain allows it. ``layout``: fields that are not drawn.
     """
     choices, world = SeededChoices(seed), domain.settled("world")
-    works = works_of(domain, lens, block_size)
     requests = give_blocks(choices, domain, works, block_size * world)
     if holes and domain.missing_blocks and "missing_blocks" in features:
         requests = with_holes(requests)

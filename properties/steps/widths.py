@@ -26,7 +26,7 @@ def broad(ladder: Ladder, num_heads: int, dim: int, count: int) -> Case | None:
         return None
     lens: list[Lens] = [("prefill", 3, count // 2), ("decode", count, 1), ("prefill", 0, 0)]
     lens += [("prefill", 18, count // 2 + 5), ("decode", 9, 1)]
-    return Ladder(domain, ladder.named).case(lens, seed=count, block_size=ladder.usual_block)
+    return ladder.of(domain, ladder.named).case(lens, seed=count, block_size=ladder.usual_block)
 
 
 def large_blocks(ladder: Ladder) -> Case | None:
@@ -42,9 +42,9 @@ def large_blocks(ladder: Ladder) -> Case | None:
     unit = size * world
     lens: list[Lens] = [("decode", unit // 2 + 3, 1), ("prefill", unit - 5, 5), ("prefill", 0, size)]
     lens += [("decode", 2 * unit - 1, 1), ("prefill", unit + unit // 3, 3)]
-    uncut = Ladder(ladder.unlimited.domain, ladder.named.difference({"kernel_block_size"}))
+    uncut = ladder.of(ladder.unlimited.domain, ladder.named.difference({"kernel_block_size"}))
     if world > 1:
-        alone = Ladder(uncut.domain.having(block_sizes=(size,)), uncut.named)
+        alone = uncut.of(uncut.domain.having(block_sizes=(size,)), uncut.named)
         uncut = alone.having("interleave", size) or uncut
     return (uncut.having("page_slack", 0) or uncut).case(lens, seed=size, block_size=size)
 
@@ -70,7 +70,7 @@ def heads(ladder: Ladder, dim: int) -> Case | None:
 def _promising(ladder: Ladder, lens: Iterable[Lens], seed: int, **promises: Any) -> Case | None:
     """Return a case of the domain with other promises, if these are valid."""
     try:
-        promising = Ladder(ladder.domain.having(**promises), ladder.named)
+        promising = ladder.of(ladder.domain.having(**promises), ladder.named)
         return promising.case(list(lens), seed=seed, block_size=promising.usual_block)
     except ValueError:
         return None

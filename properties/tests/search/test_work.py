@@ -13,7 +13,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.visitor import Visitor
 from cumae.properties.search.work import ENTRY, KEY, NUMBER
-from cumae.properties.steps.models import TooLargeError
+from cumae.properties.steps.ladder import TooLargeError
 
 TOKENS, TOPK = 64, 2_048
 

@@ -10,8 +10,8 @@ from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.steps.ladder import Ladder
-from cumae.properties.steps.models import MODELS, TooLargeError, served
+from cumae.properties.steps.ladder import Ladder, TooLargeError
+from cumae.properties.steps.models import MODELS, Served, served
 from cumae.properties.steps.served import STEPS
 from cumae.properties.tests.steps.test_kinds import DOMAINS
 
@@ -33,13 +33,11 @@ def test_every_case_lies_in_the_domain_and_is_as_large_as_its_caller_is_told(nam
         return True
 
     num_made = 0
-    for _, model in served(Ladder(domain, NAMES)):
+    for _, model in served(Ladder(domain, NAMES, admits)):
         for turn, (step, build) in enumerate(STEPS.items()):
             told.clear()
             shares = step in ("two prompts", "prompts")
-            case = (
-                None if shares and name in FEW_BLOCKS else build(replace(model, turn=turn, admits=admits), 19)
-            )
+            case = None if shares and name in FEW_BLOCKS else build(replace(model, turn=turn), 19)
             if case is not None:
                 num_made += 1
                 assert domain.why_not(case) is None
@@ -49,10 +47,13 @@ def test_every_case_lies_in_the_domain_and_is_as_large_as_its_caller_is_told(nam
 
 
 def test_a_step_that_is_not_admitted_is_not_built() -> None:
-    model = dict(served(Ladder(Domain(), NAMES)))["small pages"]
+    def model(most: int) -> Served:
+        ladder = Ladder(Domain(), NAMES, lambda requests, tokens, keys: requests <= most)
+        return dict(served(ladder))["small pages"]
+
     with pytest.raises(TooLargeError):
-        STEPS["crowd"](replace(model, admits=lambda requests, tokens, keys: requests < 9 * 19), 19)
-    assert STEPS["crowd"](replace(model, admits=lambda requests, tokens, keys: requests <= 9 * 19), 19)
+        STEPS["crowd"](model(9 * 19 - 1), 19)
+    assert STEPS["crowd"](model(9 * 19), 19)
 
 
 def test_an_operation_gets_the_models_that_differ_for_it() -> None:
