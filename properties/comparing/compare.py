@@ -86,7 +86,10 @@ def wrong_extent(
     expected: dict[str, Expected],
     case: Case | None = None,
 ) -> Finding | None:
-    """Return the first element that was not written but must be, or was written but must not be."""
+    """Return the first element that was not written but must be, or was written but must not be.
+
+    Or that the first call wrote, wrongly, with the value from before it, as the second one shows.
+    """
     for name in first.outputs:
         if name not in second.outputs:
             return about_output(check, binding, name, "was not returned by a second call")
@@ -107,6 +110,10 @@ def wrong_extent(
             found = with_strays(found, first)
             found = found if case is None else replace(found, rows=looked_up_rows(binding, case))
             return replace(found, actual="the value from before the call")
+        hidden = wrong_elements(second, name, want) & elements(unwritten(first, name))
+        if hidden.any():
+            what = "differs from the oracle"
+            return difference(check, binding, name, hidden, want.words, second.outputs[name], what, "")
         kept = unwritten(first, name) & unwritten(second, name)
         excess = elements(~kept) & (want.state == KEEP)
         if excess.any() and name not in binding.returned:

@@ -95,7 +95,10 @@ class Dialect:
             elif isinstance(given, Input):
                 added[name] = given
             else:
-                rule = "be an Input, a function of the case, or the name of an input"
+                rule = (
+                    "be an Input, a function of the case, or the name of an input; "
+                    f"a value that all cases share is {name}=lambda case: …"
+                )
                 require(callable(given), name, given, rule)
                 added[name] = _of_case(name, given)
         return replace(self, inputs=added)

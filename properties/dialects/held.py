@@ -15,6 +15,7 @@ ByteArray = npt.NDArray[np.uint8]
 ITEM_BYTES = {"bool": 1, "uint8": 1, "bf16": 2, "fp16": 2, "int32": 4, "fp32": 4, "int64": 8}
 FLOATS, WIDE = ("bf16", "fp16", "fp32"), 32
 """Dtypes of numbers, and the numbers of a row of which one is -0.0."""
+_INFINITY = {"bf16": 0x7F80, "fp16": 0x7C00, "fp32": 0x7F80_0000}
 SEEDS = 8
 """Tensors have seeds below this one."""
 _GARBAGE_BYTES = {"minus_one": 0xFF, "zero": 0x00, "plausible": 0x3C, "huge": 0x7F}
@@ -221,14 +222,19 @@ def rows(
     """Return a tensor of rows: bytes that depend only on the place if ``live``, ``garbage`` elsewhere.
 
     A place is the first and the last index of a row: block and offset, or the row alone. A wide row of
-    numbers holds -0.0 at one column, which random bytes hardly ever are.
+    numbers holds -0.0 at one column, which random bytes hardly ever are. No live number is NaN, whose bits
+    arithmetic does not keep: rows of NaN are odd ones, which a function may promise not to get.
     """
     width, item_bytes = shape[-1], ITEM_BYTES[dtype]
     places = live[:, -1] + (live[:, 0] << 24 if live.shape[1] > 1 else 0)
     content = _content(places, width * item_bytes, seed)
-    if dtype in FLOATS and width >= WIDE:
+    if dtype in FLOATS:
         words = content.view(f"<u{item_bytes}")
-        words[np.arange(len(places)), (7 * places + seed) % width] = 1 << (8 * item_bytes - 1)
+        infinity = _INFINITY[dtype]
+        is_nan = words & ((1 << (8 * item_bytes - 1)) - 1) > infinity
+        words[is_nan] ^= infinity & -infinity
+        if width >= WIDE:
+            words[np.arange(len(places)), (7 * places + seed) % width] = 1 << (8 * item_bytes - 1)
     return Rows(shape, dtype, strides, live, content, _GARBAGE_BYTES[garbage])
 
 

@@ -238,7 +238,7 @@ class Bench:
             held = form.before(self._inputs)
             assert isinstance(held, TENSORS)
             if isinstance(held, Rows):  # else a copy of a garbage row would change nothing
-                held = replace(held, fill=held.fill ^ OTHER_GARBAGE)
+                held = replace(held, fill=held.fill ^ OTHER_GARBAGE ^ POISON ^ poison)
             buffer = hold(name, held, self.device, offset_of(held, self.case, in_place=True), guard)
             if self._moved is not None:
                 held = form.before(self._moved._inputs)

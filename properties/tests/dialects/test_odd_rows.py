@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from cumae.oracle import Batch, Case, Inputs, Options, Request
 from cumae.properties.dialects import DIALECTS
@@ -39,6 +40,19 @@ def test_tokens_have_zeros_both_ways_a_row_that_comes_again_and_nan(
     usual = _words(name, dialect, **{key: value for key, value in options.items() if key == "num_heads"})
     assert all((usual[t] == words[t]).all() for t in (1, 3, 5, 8))
     assert all(len({*row}) > 5 for row in usual)
+
+
+@pytest.mark.parametrize("head_format", ["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize("name", ["new_keys", "pages"])
+def test_usual_numbers_may_be_infinite_but_not_nan(name: str, head_format: str) -> None:
+    case = Case(Batch((Request(3, 9, (0,)),), 16), options=Options.of(head_format=head_format, num_heads=64))
+    held = DIALECTS["cumae"].inputs[name].hold(Inputs(case))
+    assert isinstance(held, Rows) and len(held.content)
+    bits = torch.from_numpy(held.content.copy())
+    numbers = bits.view({"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[head_format])
+    assert not numbers.isnan().any() and (numbers.abs() > numbers.abs().median()).any()
+    masked = numbers * torch.ones((), dtype=torch.bool)
+    assert (masked.contiguous().view(torch.uint8) == bits.view(torch.uint8)).all()
 
 
 @pytest.mark.parametrize(

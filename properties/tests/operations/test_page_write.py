@@ -177,6 +177,27 @@ def last_slot_for_none(
     right(new_keys, new_values, slots, pages, *rest)
 
 
+def what_the_cache_held(
+    new_keys: Tensor,
+    new_values: Tensor,
+    slot_mapping: Tensor,
+    pages: Tensor,
+    block_size: int,
+    page_order: str,
+    head_format: str,
+) -> None:
+    byte = torch.full_like(new_keys, 0xAA)  # which the cache holds before the first call on a usual case
+    right(byte, byte, slot_mapping, pages, block_size, page_order, head_format, 1.0, 1.0)
+
+
+def test_a_wrong_byte_that_was_there_before_is_not_called_unwritten() -> None:
+    domain = TORCH.having(head_format=("bytes",), head_dims=((1, 1),), num_heads=(1,), min_tokens=1)
+    verdict = cumae.check(what_the_cache_held, "page_write", domain=domain, examples=20, save_to=None)
+    assert verdict.failure is not None
+    assert "differs from the oracle" in verdict.failure.finding.message
+    assert verdict.failure.finding.actual.strip() == "aa"
+
+
 @pytest.mark.parametrize("wrong", [heads_between_tokens, one_scale_for_both])
 def test_a_wrong_one_is_found(wrong: Callable[..., Any]) -> None:
     verdict = cumae.check(wrong, "page_write", domain=TORCH, examples=60, save_to=None)
