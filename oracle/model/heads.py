@@ -26,7 +26,7 @@ class Heads:
     ``fp8_own`` and ``int8_own`` have a scale for each token and head, 4 bytes behind its numbers.
     ``key_scale_thousandths``, ``value_scale_thousandths``: the scale of all keys or values of ``fp8``, times
     1000. ``page_order``: what runs fastest in a page, see ``page_write``; groups have 16 bytes.
-    ``odd_heads``: whether some new keys and values are zeros, -0.0 or NaN alone, or as those before.
+    ``odd_heads``: whether some keys and values, new or read, are 0, -0.0 or NaN alone, or as those before.
     """
 
     num_heads: int = 1

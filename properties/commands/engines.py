@@ -11,12 +11,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.commands.json_file import write_measured
 from cumae.properties.commands.progress import INTERRUPTED
-from cumae.properties.commands.values import parse_time
+from cumae.properties.commands.values import time_or_cases
 from cumae.properties.engines.adapter import Adapter
 from cumae.properties.results.counting import counted
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
 
+CASES = 40
+"""Cases of each function unless the command says otherwise."""
 _SIZES = ("tokens in a request", "requests")
 """The sizes that a line names."""
 
@@ -25,7 +27,7 @@ def engines(
     name: str | None,
     at: Path | None,
     only: tuple[str, ...],
-    cases: int,
+    cases: int | None,
     time_text: str | None,
     seed: int,
     device: str,
@@ -33,10 +35,10 @@ def engines(
     file: Path | None,
 ) -> int:
     """Run the functions of the engine NAME, such as vllm, against their oracles."""
-    seconds = None if time_text is None else parse_time(time_text)
+    seconds = time_or_cases(time_text, cases)
     where = prepare(device)
     roots = _roots(name, at)
-    budget = Budget(examples=cases if seconds is None else None, seconds=seconds, seed=seed)
+    budget = Budget(examples=cases or CASES if seconds is None else None, seconds=seconds, seed=seed)
     placed = _placed(roots, only)
     console = Console()
     found = list[dict[str, Any]]()

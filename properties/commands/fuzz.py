@@ -15,7 +15,7 @@ from cumae.properties.cases.given_promises import given_promises
 from cumae.properties.commands.annotations import of_verdicts
 from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.commands.results import WIDE, print_interrupted, print_verdicts, write_figures
-from cumae.properties.commands.values import parse_shard, parse_time
+from cumae.properties.commands.values import parse_shard, time_or_cases
 from cumae.properties.operations import shipped_kernels
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -33,6 +33,7 @@ from cumae.properties.search.isolated import searchers, searching
 from cumae.properties.search.job import Job
 from cumae.properties.search.printed import keeping_prints, own_output
 
+TIME = "60s"
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
 Run = Callable[[Job, Show | None], Verdict]
@@ -43,7 +44,7 @@ def fuzz(
     operation: str | None,
     dialect: str,
     promised: tuple[str, ...],
-    time_text: str,
+    time_text: str | None,
     cases: int | None,
     seed: int,
     shard: str,
@@ -61,7 +62,7 @@ def fuzz(
     verbose: bool,
 ) -> int:
     """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel."""
-    seconds = None if cases else parse_time(time_text)
+    seconds = time_or_cases(time_text, cases, default=TIME)
     given_promises(promised, "--promise")
     index, count = parse_shard(shard)
     require_folder("--failures", failures)

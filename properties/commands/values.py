@@ -57,6 +57,16 @@ def parse_time(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
+def time_or_cases(text: str | None, cases: int | None, default: str | None = None) -> float | None:
+    """Return the seconds of ``--time``, or of its ``default``; None if ``--cases`` bound a run instead.
+
+    Raises ``ValueError`` if both are given.
+    """
+    require(text is None or cases is None, "--time", text, f"be left out with --cases = {cases}")
+    chosen = text or (default if cases is None else None)
+    return None if chosen is None else parse_time(chosen)
+
+
 def parse_shard(text: str, field: str = "--shard") -> tuple[int, int]:
     """Return (i, n) of ``i/n`` with 1 <= i <= n; ``ValueError`` for anything else."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)

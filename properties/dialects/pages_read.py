@@ -9,6 +9,7 @@ from cumae.oracle import Case, Inputs, page_units, restored_number
 from cumae.oracle.model.heads import Heads
 from cumae.properties.dialects.heads import page_dtype, page_shape, page_strides, plane_shape
 from cumae.properties.dialects.held import ByteArray, IntArray, Rows, rows, seed_in_step
+from cumae.properties.dialects.odd_rows import with_odd_rows
 from cumae.properties.dialects.output import Output, Piece, Place
 
 
@@ -35,7 +36,8 @@ def held_pages(inputs: Inputs) -> Rows:
     )
     if case.options.heads.head_format == "fp8":
         held.content[(held.content & 0x7F) == 0x7F] ^= 1
-    return held
+    tokens = np.repeat(np.arange(len(slots), dtype=np.int64), order.shape[1])
+    return with_odd_rows(held, tokens) if heads.odd_heads else held
 
 
 def _slots_read(case: Case) -> IntArray:

@@ -19,7 +19,7 @@ from cumae.properties.commands.values import Whole
     help="A wheel, a folder of packages or a checkout of NAME; default is what is installed.",
 )
 @click.option("--only", multiple=True, help="Run only this function; may be repeated.")
-@options.cases("Cases per function beyond fixtures and chosen sizes.", default=40)
+@options.cases("Cases per function beyond fixtures and chosen sizes; 40 unless --time is given.")
 @click.option("--time", "time_text", help="Time for each function, such as 20s, instead of --cases.")
 @options.seed
 @options.device

@@ -21,7 +21,7 @@ from cumae.properties.running.sanitizer import SANITIZERS
     multiple=True,
     help="A promise of Domain, such as padding='none', in place of the test's own; may be repeated.",
 )
-@click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
+@click.option("--time", "time_text", help="Time for all kernels together; 60s unless --cases are given.")
 @options.cases("Cases per kernel beyond fixtures and chosen sizes, instead of --time.")
 @options.seed
 @click.option(

@@ -88,6 +88,13 @@ def test_the_list_tells_what_each_option_means(tmp_path: Path) -> None:
         (["fuzz", "--limit", "0"], "cumae: --limit = 0.0, must be a number of seconds > 0"),
         (["fuzz", "--limit", "long"], "cumae: --limit = 'long', must be a number of seconds > 0"),
         (["fuzz", "--cases", "0"], "cumae: --cases = 0, must be >= 1"),
+        *(
+            (
+                [command, "--cases", "5", "--time", "9s"],
+                "cumae: --time = '9s', must be left out with --cases = 5",
+            )
+            for command in ("fuzz", "engines")
+        ),
         (["fuzz", "--cases", "two"], "cumae: --cases = 'two', must be an integer >= 1"),
         (["fuzz", "--device", "tpu"], "cumae: --device = 'tpu', must be one of 'auto', 'cpu', 'cuda'"),
         (["fuzz", "--cases"], "cumae: Option '--cases' requires an argument."),
