@@ -32,6 +32,8 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
     "window": (3, 128, 0),
     "key_scope": ("prefill", "all"),
     "rank": (1, 0),
+    "interleave": (2, 1),
+    "token_padding": (0, -1),
     "selection_order": ("falling", "mixed"),
     "selection_seed": (1, 0),
     "workspace_gap": (7, 0),
@@ -48,6 +50,7 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
     "key_scale_thousandths": (1_000, 500),
     "value_scale_thousandths": (1_000, 500),
     "scaling_thousandths": (1_000, 2_500),
+    "renormalize": (False, True),
     "logits_seed": (0, 1),
 }
 """Options that differ from layer to layer, from model to model, or from rank to rank, and values of each."""

@@ -6,7 +6,13 @@ from functools import partial
 from itertools import product
 
 from cumae.properties.search.visitor import Visitor
-from cumae.properties.steps.around_options import AROUND_SELECTIONS, AROUND_WINDOWS, IN_ROUNDS
+from cumae.properties.steps.around_options import (
+    AROUND_SELECTIONS,
+    AROUND_WINDOWS,
+    BEYOND_SELECTIONS,
+    BEYOND_WINDOWS,
+    IN_ROUNDS,
+)
 from cumae.properties.steps.arrivals import ARRIVALS
 from cumae.properties.steps.branches import BRANCHES
 from cumae.properties.steps.captured_steps import CAPTURED
@@ -14,6 +20,7 @@ from cumae.properties.steps.circumstances import CIRCUMSTANCES
 from cumae.properties.steps.coincidences import COINCIDING
 from cumae.properties.steps.composed import composed
 from cumae.properties.steps.crossed import CROSSED
+from cumae.properties.steps.crossed_drafts import CROSSED_DRAFTS
 from cumae.properties.steps.crowds_of_prompts import CROWDS
 from cumae.properties.steps.deep_heads import DEEP_HEADS
 from cumae.properties.steps.documents import DOCUMENTS
@@ -57,6 +64,9 @@ OF_ENGINES = (
     (FEW, 0.2),
     (CIRCUMSTANCES, 0.5),
     (CROSSED, 0.7),
+    (CROSSED_DRAFTS, 0.8),
+    (BEYOND_SELECTIONS, 0.3),
+    (BEYOND_WINDOWS, 0.2),
     (AROUND_SELECTIONS, 0.6),
     (AROUND_WINDOWS, 0.3),
     (IN_ROUNDS, 0.3),
@@ -65,6 +75,8 @@ OF_ENGINES = (
     (EACH_ROW, 0.8),
 )
 """Parts of other steps of engines, and the work of each."""
+ALL_OF_THEM = (CROSSED_DRAFTS, BEYOND_SELECTIONS, BEYOND_WINDOWS)
+"""Parts of which each step has about as much work as each other, so that the last ones are visited too."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -105,7 +117,8 @@ def in_small_pages(visitor: Visitor, ladder: Ladder) -> None:
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps as a queue fills them and others of engines, in parts that have work of their own."""
     heads = OF_HEADS if "head_format" in ladder.named else {}
-    for kinds, work, fair in (*((*part, FAIR) for part in OF_ENGINES), (heads, HEADED, EVEN)):
+    parts = [(kinds, work, EVEN if kinds in ALL_OF_THEM else FAIR) for kinds, work in OF_ENGINES]
+    for kinds, work, fair in (*parts, (heads, HEADED, EVEN)):
         visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
         _examine(visitor, visits, work, fair)
 

@@ -129,27 +129,30 @@ _CHUNKS: Sequence[Option] = [
 ]
 
 
-def _in_pages(options: Sequence[Option]) -> Steps:
-    """Return steps about each value, and beyond it, in pages of each size."""
+def _about(options: Sequence[Option]) -> Steps:
+    """Return steps about each value in pages of each size."""
     return {
-        **{
-            f"about {name}, in pages of {pages}": (partial(about, option, value, pages), (MANY, 9))
-            for pages in (LARGE, SMALL, USUAL)
-            for name, option, value in options
-        },
-        **{
-            f"beyond {name}, in pages of {pages}": (partial(beyond, option, value, pages), (MANY + 3, 9))
-            for pages in (LARGE, SMALL)
-            for name, option, value in options
-        },
+        f"about {name}, in pages of {pages}": (partial(about, option, value, pages), (MANY, 9))
+        for pages in (LARGE, SMALL, USUAL)
+        for name, option, value in options
     }
 
 
-AROUND_WINDOWS: Steps = _in_pages(_WINDOWS)
+def _beyond(options: Sequence[Option]) -> Steps:
+    """Return steps of requests that are all beyond each value, in pages of each size."""
+    return {
+        f"beyond {name}, in pages of {pages}": (partial(beyond, option, value, pages), (MANY + 3, 9))
+        for pages in (LARGE, SMALL)
+        for name, option, value in options
+    }
+
+
+AROUND_WINDOWS: Steps = _about(_WINDOWS)
 AROUND_SELECTIONS: Steps = {
     **{f"a chunk, {name}": (partial(chunk, option, value), (LONG, 130)) for name, option, value in _TOPKS},
-    **_in_pages(_TOPKS),
+    **_about(_TOPKS),
 }
+BEYOND_WINDOWS, BEYOND_SELECTIONS = _beyond(_WINDOWS), _beyond(_TOPKS)
 IN_ROUNDS: Steps = {
     **{
         f"in rounds, {name}": (partial(in_rounds, option, value), FEW)

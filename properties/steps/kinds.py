@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cumae.oracle import PAGE_ORDERS, Case
-from cumae.properties.steps.around_options import AROUND_SELECTIONS, AROUND_WINDOWS, IN_ROUNDS
+from cumae.properties.steps.around_options import (
+    AROUND_SELECTIONS,
+    AROUND_WINDOWS,
+    BEYOND_SELECTIONS,
+    BEYOND_WINDOWS,
+    IN_ROUNDS,
+)
 from cumae.properties.steps.arrivals import ARRIVALS
 from cumae.properties.steps.branches import BRANCHES
 from cumae.properties.steps.busy_steps import BUSY
@@ -12,6 +18,7 @@ from cumae.properties.steps.captured_steps import CAPTURED
 from cumae.properties.steps.circumstances import CIRCUMSTANCES
 from cumae.properties.steps.coincidences import COINCIDING
 from cumae.properties.steps.crossed import CROSSED
+from cumae.properties.steps.crossed_drafts import CROSSED_DRAFTS
 from cumae.properties.steps.crowds_of_prompts import CROWDS
 from cumae.properties.steps.deep_heads import DEEP_HEADS
 from cumae.properties.steps.documents import DOCUMENTS
@@ -193,6 +200,9 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **FEW,
     **CIRCUMSTANCES,
     **CROSSED,
+    **CROSSED_DRAFTS,
+    **BEYOND_SELECTIONS,
+    **BEYOND_WINDOWS,
     **AROUND_SELECTIONS,
     **AROUND_WINDOWS,
     **IN_ROUNDS,

@@ -7,11 +7,17 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.operations.table import OPERATIONS
 from cumae.properties.steps import around_options
-from cumae.properties.steps.around_options import AROUND_SELECTIONS, AROUND_WINDOWS, IN_ROUNDS
+from cumae.properties.steps.around_options import (
+    AROUND_SELECTIONS,
+    AROUND_WINDOWS,
+    BEYOND_SELECTIONS,
+    BEYOND_WINDOWS,
+    IN_ROUNDS,
+)
 from cumae.properties.steps.kinds import KINDS
 from cumae.properties.steps.ladder import Ladder
 
-ALL = {**AROUND_SELECTIONS, **AROUND_WINDOWS, **IN_ROUNDS}
+ALL = {**AROUND_SELECTIONS, **AROUND_WINDOWS, **BEYOND_SELECTIONS, **BEYOND_WINDOWS, **IN_ROUNDS}
 TABLES = Ladder(Domain(), OPERATIONS["page_table"].features)
 LISTS = Ladder(Domain(), OPERATIONS["window_slots"].features)
 ANY = Ladder(Domain(), NAMES - {"row_format", "head_format"})
