@@ -237,7 +237,8 @@ class Bench:
         if form.before is not None:
             held = form.before(self._inputs)
             assert isinstance(held, TENSORS)
-            if isinstance(held, Rows):  # else a copy of a garbage row would change nothing
+            if isinstance(held, Rows):
+                # Not as other garbage, of which a copy would change nothing; another poison turns each bit.
                 held = replace(held, fill=held.fill ^ OTHER_GARBAGE ^ POISON ^ poison)
             buffer = hold(name, held, self.device, offset_of(held, self.case, in_place=True), guard)
             if self._moved is not None:

@@ -24,9 +24,10 @@ TILES = (32, 64, 128, 256, 512, 1024)
 _WORLD = frozenset({"world", "rank", "interleave"})
 CROWDED, DECODES = 256, 9
 """New tokens of a case that has so many decodes too, as a busy engine's full budget."""
-Admits = Callable[[int, int, int], bool]
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
+Admits = Callable[[int, int, int], bool]
+"""Tells whether a case of so many requests, new tokens and keys is to be built."""
 
 
 class TooLargeError(Exception):
@@ -43,7 +44,7 @@ class Ladder:
 
     ``features``: those that may differ from their neutral value. Sizes that the domain does not promise are
     cut to the largest that it does. ``admits``: tells whether a case with so many requests, new tokens and
-    keys is to be built; `TooLargeError` is raised if not. Ladders made from this one ask it, too.
+    keys is to be built; `TooLargeError` is raised if not. Ladders made from this one ask it too.
     """
 
     def __init__(self, domain: Domain, features: Collection[str], admits: Admits = admits_all) -> None:

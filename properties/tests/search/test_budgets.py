@@ -94,7 +94,7 @@ def test_a_quadratic_function_is_done_in_its_time_and_large_cases_are_left_out(c
 
 
 def test_a_case_that_eats_the_time_is_stopped_between_checks_and_told(clock: Clock) -> None:
-    function = clock.function(lambda requests: 15.0 if requests == 1000 else 0.01)
+    function = clock.function(lambda requests: 15.0 if requests == 1000 else 0.005)
     verdict = run(clock, function, Budget(examples=4, seconds=60), first=steps(1, 3, 1000, 5))
     assert verdict.ok
     assert verdict.cut >= 1  # the tour visits 1,000 requests again, because the function names them
