@@ -34,6 +34,7 @@ from cumae.properties.search.job import Job
 from cumae.properties.search.printed import keeping_prints, own_output
 
 TIME = "60s"
+"""Time for all kernels unless the command says otherwise."""
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
 Run = Callable[[Job, Show | None], Verdict]

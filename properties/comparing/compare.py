@@ -88,7 +88,7 @@ def wrong_extent(
 ) -> Finding | None:
     """Return the first element that was not written but must be, or was written but must not be.
 
-    Or that the first call wrote, wrongly, with the value from before it, as the second one shows.
+    Other content before the second call shows elements that got a wrong value which was there already.
     """
     for name in first.outputs:
         if name not in second.outputs:

@@ -45,38 +45,39 @@ ALIKE, PAGED, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.3, 0.5, 1.3, 0.5, 1.0
 """The work of each part, as a share of the tour's: of steps of one kind, in small pages, with heads as of
 models, as models are served, of their longest contexts, and of steps put together. Where examples are
 counted, not seconds, it is twice as much."""
+FAIR, EVEN = 8.0, 2.0
+"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part; kinds
+that cost about as much as each other, less, so that the last of them are visited too."""
 OF_ENGINES = (
-    (ARRIVALS, 0.2),
-    (FULL, 0.3),
-    (MEETING, 0.2),
-    (BRANCHES, 0.1),
-    (DOCUMENTS, 0.2),
-    (COINCIDING, 0.1),
-    (EQUAL, 0.1),
-    (CROWDS, 0.2),
-    (DEEP_HEADS, 0.3),
-    (CAPTURED, 0.2),
-    (LARGE_BUFFERS, 0.1),
-    (ODD, 0.1),
-    (MIXED, 0.2),
-    (OWN_HEADS, 0.2),
-    (ROUNDS, 0.1),
-    (FEW, 0.2),
-    (CIRCUMSTANCES, 0.5),
-    (CROSSED, 0.7),
-    (CROSSED_DRAFTS, 0.8),
-    (BEYOND_SELECTIONS, 0.3),
-    (BEYOND_WINDOWS, 0.2),
-    (AROUND_SELECTIONS, 0.6),
-    (AROUND_WINDOWS, 0.3),
-    (IN_ROUNDS, 0.3),
-    (EACH_PAGE, 0.4),
-    (EACH_ROUTER, 1.2),
-    (EACH_ROW, 0.8),
+    (ARRIVALS, 0.2, FAIR),
+    (FULL, 0.3, FAIR),
+    (MEETING, 0.2, FAIR),
+    (BRANCHES, 0.1, FAIR),
+    (DOCUMENTS, 0.2, FAIR),
+    (COINCIDING, 0.1, FAIR),
+    (EQUAL, 0.1, FAIR),
+    (CROWDS, 0.2, FAIR),
+    (DEEP_HEADS, 0.3, FAIR),
+    (CAPTURED, 0.2, FAIR),
+    (LARGE_BUFFERS, 0.1, FAIR),
+    (ODD, 0.1, FAIR),
+    (MIXED, 0.2, FAIR),
+    (OWN_HEADS, 0.2, FAIR),
+    (ROUNDS, 0.1, FAIR),
+    (FEW, 0.2, FAIR),
+    (CIRCUMSTANCES, 0.5, FAIR),
+    (CROSSED, 0.7, FAIR),
+    (CROSSED_DRAFTS, 0.8, EVEN),
+    (BEYOND_SELECTIONS, 0.3, EVEN),
+    (BEYOND_WINDOWS, 0.2, EVEN),
+    (AROUND_SELECTIONS, 0.6, FAIR),
+    (AROUND_WINDOWS, 0.3, FAIR),
+    (IN_ROUNDS, 0.3, FAIR),
+    (EACH_PAGE, 0.4, FAIR),
+    (EACH_ROUTER, 1.2, FAIR),
+    (EACH_ROW, 0.8, FAIR),
 )
-"""Parts of other steps of engines, and the work of each."""
-ALL_OF_THEM = (CROSSED_DRAFTS, BEYOND_SELECTIONS, BEYOND_WINDOWS)
-"""Parts of which each step has about as much work as each other, so that the last ones are visited too."""
+"""Parts of other steps of engines, the work of each, and how much of what is left one kind takes."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -89,9 +90,6 @@ NUM_COMPOSED, MOST_COMPOSED = 280, (261, 65, 16, 4)
 """Steps put together from aspects, and the most requests of one, if it is not too much."""
 LEAST_LEFT_OUT = 6
 """After so many in a row that are too much, and one of each model, no more of them are built."""
-FAIR, EVEN = 8.0, 2.0
-"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part; kinds
-that cost about as much as each other, far contexts and heads of one model, less."""
 WORLD = 2
 """The number of ranks of steps of one kind."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, then others")
@@ -101,7 +99,7 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*OF_HEADS, *SMALL, *(name for kinds, _ in OF_ENGINES for name in kinds)}
+    without = {*OF_HEADS, *SMALL, *(name for kinds, *_ in OF_ENGINES for name in kinds)}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
@@ -117,8 +115,7 @@ def in_small_pages(visitor: Visitor, ladder: Ladder) -> None:
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps as a queue fills them and others of engines, in parts that have work of their own."""
     heads = OF_HEADS if "head_format" in ladder.named else {}
-    parts = [(kinds, work, EVEN if kinds in ALL_OF_THEM else FAIR) for kinds, work in OF_ENGINES]
-    for kinds, work, fair in (*parts, (heads, HEADED, EVEN)):
+    for kinds, work, fair in (*OF_ENGINES, (heads, HEADED, EVEN)):
         visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
         _examine(visitor, visits, work, fair)
 

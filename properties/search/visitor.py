@@ -10,7 +10,7 @@ from cumae.properties.running.volume import Volume
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.visit import Visit
 from cumae.properties.search.work import ACCESS, PROGRAM, least_work, work_of
-from cumae.properties.steps.ladder import TooLargeError
+from cumae.properties.steps.sized import TooLargeError
 
 COUNTED, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
 """The checks of a tour whose work is counted, and the calls of the function that serve all of them."""

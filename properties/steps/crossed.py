@@ -13,9 +13,10 @@ from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.steps.circumstances import in_large_ids, in_rows_of_a_pool, without_first_pages
 from cumae.properties.steps.crowds import Lens
-from cumae.properties.steps.ladder import Ladder, TooLargeError
+from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.mixtures import MIXTURES, lens_of
 from cumae.properties.steps.served import sharing
+from cumae.properties.steps.sized import TooLargeError
 
 LEVELS = 11
 """The values of each aspect, and the aspects whose pairs of values all occur in as many rows squared."""
@@ -162,10 +163,13 @@ WIDE, NARROW, WIDE_EVERY = (64, 64), (16, 16), 3
 """Widths of keys and values; every third step has the first, or latent rows as wide as those of models."""
 
 
-def level(turn: int, of: Of) -> int:
-    """Return the value of an aspect in one step, by its number; two aspects have each pair once."""
-    row, turns = turn % LEVELS, turn // LEVELS
-    return (row + of * turns) % LEVELS
+def level(turn: int, of: int, levels: int = LEVELS) -> int:
+    """Return the value of an aspect in one step, by its number; two aspects have each pair once.
+
+    Aspects ``of`` 0 to ``levels``, a prime, are the columns of an orthogonal array.
+    """
+    turns, row = divmod(turn, levels)
+    return turns if of == levels else (row + of * turns) % levels
 
 
 def crossed(turn: int, ladder: Ladder, count: int) -> Case | None:

@@ -12,9 +12,11 @@ from typing import Any
 from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
+from cumae.properties.steps import crossed
 from cumae.properties.steps.circumstances import in_large_ids, in_rows_of_a_pool, without_first_pages
 from cumae.properties.steps.crowds import Lens
-from cumae.properties.steps.ladder import Ladder, TooLargeError
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.sized import TooLargeError
 
 LEVELS = 7
 """The values of each aspect; one aspect more than so many has each pair of values in as many rows squared."""
@@ -124,15 +126,10 @@ MORE: Sequence[Mapping[str, Any]] = (
 IDLE = ("first", "", "last", "", "among", "first", "")
 COUNTS = ((19, 9), (37, 9), (9,))
 """Requests, in turns; the fewer where more are too much."""
+level = partial(crossed.level, levels=LEVELS)
 
 
-def level(turn: int, of: Of) -> int:
-    """Return the value of an aspect in one step, by its number; two aspects have each pair once."""
-    turns, row = divmod(turn, LEVELS)
-    return turns if of == Of.IDLE else (row + of * turns) % LEVELS
-
-
-def crossed(kinds: Sequence[NewOf], turn: int, ladder: Ladder, count: int) -> Case | None:
+def crossed_drafts(kinds: Sequence[NewOf], turn: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests whose aspects are those of one row of the array."""
     chosen = _with_options(turn, ladder)
     size = chosen.nearest_block(PAGE_SIZES[level(turn, Of.PAGE)])
@@ -236,7 +233,7 @@ def _changed(change: str, ladder: Ladder, case: Case) -> Case:
 
 
 CROSSED_DRAFTS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
-    f"crossed {name} {turn}": (partial(crossed, kinds, turn), COUNTS[turn % len(COUNTS)])
+    f"crossed {name} {turn}": (partial(crossed_drafts, kinds, turn), COUNTS[turn % len(COUNTS)])
     for turn in range(LEVELS**2)
     for name, kinds in zip(("drafts", "others"), KINDS, strict=True)
 }

@@ -4,7 +4,7 @@ No two parts of such a case are alike: lengths are mixed from the request's inde
 part twice is wrong on it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.page_formats import block_sizes
 from cumae.properties.steps.crowds import Lens, busy, short, with_lulls
 from cumae.properties.steps.narrowed import RouterShape, plain, with_option, with_router, with_rows
-from cumae.properties.steps.sized import sized_case, works_of
+from cumae.properties.steps.sized import Admits, admits_all, sized_case
 
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
@@ -26,17 +26,6 @@ CROWDED, DECODES = 256, 9
 """New tokens of a case that has so many decodes too, as a busy engine's full budget."""
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
-Admits = Callable[[int, int, int], bool]
-"""Tells whether a case of so many requests, new tokens and keys is to be built."""
-
-
-class TooLargeError(Exception):
-    """A case was not built, because it has more requests, tokens or keys than its caller admits."""
-
-
-def admits_all(requests: int, tokens: int, keys: int) -> bool:
-    """Return that a case of any size is to be built."""
-    return True
 
 
 class Ladder:
@@ -295,8 +284,5 @@ class Ladder:
     ) -> Case | None:
         """Return a case of these requests. ``layout``: fields of it; ``holes``: as of `step`."""
         domain, features = self.domain, self.features
-        works = works_of(domain, lens, block_size)
-        tokens = sum([query_len for _, _, query_len in works])
-        if not self._admits(len(works), tokens, tokens + sum([context_len for _, context_len, _ in works])):
-            raise TooLargeError
-        return sized_case(domain, features, works, seed=seed, block_size=block_size, holes=holes, **layout)
+        how: dict[str, Any] = {"admits": self._admits, "seed": seed, "block_size": block_size, "holes": holes}
+        return sized_case(domain, features, lens, **how, **layout)

@@ -1,6 +1,6 @@
 """The case of requests of given lengths: cut to a domain's promises, in a layout drawn by a seed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,23 +12,41 @@ from cumae.properties.cases.limits import within
 from cumae.properties.cases.requests import Work, give_blocks, with_holes, without_rows
 from cumae.properties.steps.crowds import Lens
 
+Admits = Callable[[int, int, int], bool]
+"""Tells whether a case of so many requests, new tokens and keys is to be built."""
+
+
+class TooLargeError(Exception):
+    """A case was not built, because it has more requests, tokens or keys than its caller admits."""
+
+
+def admits_all(requests: int, tokens: int, keys: int) -> bool:
+    """Return that a case of any size is to be built."""
+    return True
+
 
 def sized_case(
     domain: Domain,
     features: Collection[str],
-    works: list[Work],
+    lens: Sequence[Lens],
     *,
+    admits: Admits,
     seed: int,
     block_size: int,
     holes: bool = False,
     **layout: Any,
 ) -> Case | None:
-    """Return the case of requests of `works_of`, None if they have fewer tokens than the domain promises.
+    """Return the case of these requests, None if they have fewer tokens than the domain promises.
 
     ``features``: those that may differ from their neutral value. ``holes``: some requests lack blocks in the
-    middle of their rows, or a row, where the domain allows it. ``layout``: fields that are not drawn.
+    middle of their rows, or a row, where the domain allows it. ``layout``: fields that are not drawn. Raises
+    `TooLargeError` if its caller does not admit it.
     """
     choices, world = SeededChoices(seed), domain.settled("world")
+    works = _works_of(domain, lens, block_size)
+    tokens = sum([query_len for _, _, query_len in works])
+    if not admits(len(works), tokens, tokens + sum([context_len for _, context_len, _ in works])):
+        raise TooLargeError
     requests = give_blocks(choices, domain, works, block_size * world)
     if holes and domain.missing_blocks and "missing_blocks" in features:
         requests = with_holes(requests)
@@ -38,7 +56,7 @@ def sized_case(
     return _held(choices, domain, features, batch, layout, holes=holes)
 
 
-def works_of(domain: Domain, lens: Sequence[Lens], block_size: int) -> list[Work]:
+def _works_of(domain: Domain, lens: Sequence[Lens], block_size: int) -> list[Work]:
     """Return the work of these requests, cut to what a domain promises."""
     works = [_work(domain, *one) for one in lens[: domain.max_requests]]
     works += [_work(domain, "prefill", 0, 1)] * (domain.min_requests - len(works))

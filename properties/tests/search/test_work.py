@@ -12,8 +12,9 @@ from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.visitor import Visitor
-from cumae.properties.search.work import ENTRY, KEY, NUMBER
-from cumae.properties.steps.ladder import TooLargeError
+from cumae.properties.search.work import ENTRY, KEY, NUMBER, REQUEST
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.sized import TooLargeError
 
 TOKENS, TOPK = 64, 2_048
 
@@ -74,3 +75,18 @@ def test_a_step_that_is_too_much_is_not_built_and_a_smaller_one_is_looked_for() 
     assert visitor.first("any", build, (100_000, 50_000, 30)) == 30
     assert built == [30]
     assert visitor.first("any", build, (100_000, 50_000)) == 0
+
+
+def test_a_ladder_builds_what_the_work_that_is_left_admits_and_anything_outside_of_a_choice() -> None:
+    visitor = visitor_of("cumae.gpu_impl:write_slot_mapping", "slot_mapping", work=100 * REQUEST + 0.01)
+    binding, built = visitor.examiner.binding, list[int]()
+    ladder = Ladder(binding.domain, binding.features, visitor.admits)
+
+    def build(size: int) -> Case | None:
+        if ladder.many(size) is not None:
+            built.append(size)
+        return None
+
+    assert visitor.first("many", build, (10_000, 5_000, 30)) == 30
+    assert built == [30]
+    assert ladder.many(1_000)

@@ -10,7 +10,8 @@ from cumae.properties.operations.table import OPERATIONS
 from cumae.properties.steps import crossed
 from cumae.properties.steps.crossed import CHANGES, CROSSED, LEVELS, PADDINGS, PAGE_SIZES, RANKS, Of, level
 from cumae.properties.steps.kinds import KINDS
-from cumae.properties.steps.ladder import Ladder, TooLargeError
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.sized import TooLargeError
 
 SLOTS = Ladder(Domain(rowless_requests=False), OPERATIONS["slot_mapping"].features)
 TURNS = range(LEVELS**2)

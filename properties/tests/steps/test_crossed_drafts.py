@@ -23,7 +23,8 @@ from cumae.properties.steps.crossed_drafts import (
     level,
 )
 from cumae.properties.steps.kinds import KINDS
-from cumae.properties.steps.ladder import Ladder, TooLargeError
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.sized import TooLargeError
 
 SLOTS = Ladder(Domain(rowless_requests=False), OPERATIONS["slot_mapping"].features)
 TURNS = range(LEVELS**2)

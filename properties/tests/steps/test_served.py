@@ -10,9 +10,10 @@ from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.steps.ladder import Ladder, TooLargeError
+from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.models import MODELS, Served, served
 from cumae.properties.steps.served import STEPS
+from cumae.properties.steps.sized import TooLargeError
 from cumae.properties.tests.steps.test_kinds import DOMAINS
 
 FEW_BLOCKS = {name for name, domain in DOMAINS.items() if domain.max_block_id < 1_000}
